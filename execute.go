@@ -1,0 +1,274 @@
+package ichido
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// How often and when things are tried again.
+const (
+	maxRuns     = 5                      // runs of one request whose transaction the database keeps aborting
+	rerunPause  = 2 * time.Millisecond   // before the second run; doubles
+	firstLook   = 10 * time.Millisecond  // before a waiting leader asks the store again; grows by half
+	longestLook = 500 * time.Millisecond // where that pause stops growing
+	looksAtOnce = 4                      // waiting leaders that ask the store at the same time, over all keys
+)
+
+// work runs the operation once. It is called again, with another context, when the database aborted the
+// transaction of an earlier call.
+type work func(ctx context.Context) outcome
+
+// An outcome is what work asks for: that its response be kept, or that nothing be left.
+type outcome struct {
+	keep     bool
+	response Response // if keep
+	err      error    // if not keep: the error that the work returned, if it returned one
+}
+
+// execute makes the operation of claim take effect once. It returns the record to replay, or nil if run was called
+// and its attempt ended as the last outcome asked. An error is one of ErrInProgress, ErrMismatch, ErrUnavailable,
+// ErrSerialization, ErrCommitUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
+// ErrCommitUnknown does not know.
+func (m *Manager) execute(ctx context.Context, claim Claim, run work) (*Record, error) {
+	id := flightID{claim.Scope, claim.Key}
+	p := patience{ctx: ctx, limit: m.config.WaitLimit}
+	defer p.end()
+	for {
+		f, leads := m.flights.join(id, claim.Fingerprint)
+		var record *Record
+		var err error
+		if leads {
+			record, err = m.lead(ctx, f, claim, run, &p)
+		} else {
+			record, err = m.follow(f, claim, &p)
+		}
+		switch {
+		case errors.Is(err, errLeadYourself):
+			continue
+		case err != nil:
+			return nil, err
+		case record != nil && !bytes.Equal(record.Fingerprint, claim.Fingerprint):
+			return nil, ErrMismatch
+		}
+		return record, nil
+	}
+}
+
+// errLeadYourself tells a follower that its flight ended without anything to share.
+var errLeadYourself = errors.New("nothing known of the key")
+
+// lead talks to the store for all requests on the flight, and lands it whichever way it ends, a panic of the work
+// included.
+func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p *patience) (*Record, error) {
+	news := landing{err: errLeadYourself}
+	defer func() { m.flights.land(f, news) }()
+
+	for runs := 1; ; runs++ {
+		attempt, record, err := m.claim(ctx, f, claim, p)
+		if record != nil {
+			news = landing{record: record}
+			return record, nil
+		}
+		if err == nil {
+			m.flights.move(f, running)
+			var out outcome
+			out, err = m.try(ctx, attempt, run)
+			if err == nil {
+				if out.keep {
+					news = landing{record: &Record{Fingerprint: claim.Fingerprint, Response: out.response}}
+				}
+				return nil, nil
+			}
+			err = ended(err)
+		}
+		switch {
+		case runs < maxRuns && errors.Is(err, ErrLost):
+			ctx = context.WithoutCancel(ctx)
+			continue // the winner's record is there to be read
+		case runs < maxRuns && errors.Is(err, ErrSerialization):
+			ctx = context.WithoutCancel(ctx)
+			time.Sleep(rand.N(rerunPause<<runs) + time.Millisecond)
+			continue
+		case m.isNews(ctx, err):
+			news = landing{err: err}
+		}
+		return nil, err
+	}
+}
+
+// isNews reports whether an error of the leader is one for its followers as well: what the store said, or that it
+// said nothing. That the leader's own patience ended, or its client left, is not.
+func (m *Manager) isNews(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrMismatch) ||
+		errors.Is(err, ErrInProgress) && m.config.InProgress == Reject ||
+		errors.Is(err, ErrUnavailable) && ctx.Err() == nil
+}
+
+// claim begins an attempt. If one is in progress elsewhere and the policy is to wait, it asks again now and then,
+// holding nothing in between.
+func (m *Manager) claim(ctx context.Context, f *flight, claim Claim, p *patience) (Attempt, *Record, error) {
+	attempt, record, err := m.begin(ctx, claim)
+	for pause := firstLook; errors.Is(err, ErrInProgress) && m.config.InProgress == Wait; pause = min(pause*3/2, longestLook) {
+		m.flights.move(f, elsewhere)
+		if !p.sleep(pause/2 + rand.N(pause)) {
+			return nil, nil, p.over()
+		}
+		attempt, record, err = m.lookAgain(claim, p)
+	}
+	return attempt, record, err
+}
+
+// lookAgain is begin for those who wait: few at once over all keys, so that many of them leave the store's
+// connections to others.
+func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) {
+	select {
+	case m.looks <- struct{}{}:
+		defer func() { <-m.looks }()
+		return m.begin(p.ctx, claim)
+	case <-p.done():
+		return nil, nil, p.over()
+	}
+}
+
+// begin asks the store for the claim, for a bounded time, and tells answers from failures.
+func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
+	bounded, cancel := context.WithTimeout(ctx, m.config.StoreTimeout)
+	defer cancel()
+	attempt, record, err := m.store.Begin(bounded, claim)
+	if err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization) {
+		return attempt, record, err
+	}
+	return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
+// the work has its own deadline, and so has its ending.
+func (m *Manager) try(ctx context.Context, attempt Attempt, run work) (out outcome, err error) {
+	own := context.WithoutCancel(ctx)
+	returned := false
+	defer func() {
+		if !returned { // run panicked, or its goroutine exits
+			m.abandon(own, attempt, nil)
+		}
+	}()
+	working, cancel := context.WithTimeout(own, m.config.AttemptTimeout)
+	defer cancel()
+	out = run(attempt.Context(working))
+	returned = true
+	if !out.keep {
+		return out, m.abandon(own, attempt, out.err)
+	}
+	ending, cancel := context.WithTimeout(own, m.config.StoreTimeout)
+	defer cancel()
+	return out, attempt.Complete(ending, out.response)
+}
+
+// abandon ends an attempt that leaves nothing. That the store could not be told is no error to the client, because
+// a transaction that is not committed is nothing; the operator may want to know.
+func (m *Manager) abandon(own context.Context, attempt Attempt, cause error) error {
+	ending, cancel := context.WithTimeout(own, m.config.StoreTimeout)
+	defer cancel()
+	err := attempt.Abandon(ending, cause)
+	if err == nil || errors.Is(err, ErrSerialization) {
+		return err
+	}
+	m.log.WarnContext(own, "ichido: an attempt was abandoned, but the store could not be told", slog.Any("error", err))
+	return nil
+}
+
+// ended gives an error of Complete or Abandon its class.
+func ended(err error) error {
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrSerialization) || errors.Is(err, ErrCommitUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotCommitted, err)
+}
+
+// follow waits for what the leader of a flight learns, holding nothing but memory.
+func (m *Manager) follow(f *flight, claim Claim, p *patience) (*Record, error) {
+	same := bytes.Equal(f.fingerprint, claim.Fingerprint)
+	for asked := false; ; {
+		now, news, changed := m.flights.look(f)
+		switch {
+		case now == landed && (news.err == nil || same || errors.Is(news.err, ErrUnavailable)):
+			return news.record, news.err
+		case now == landed:
+			return nil, errLeadYourself // the store's answer was to another fingerprint than ours
+		case now == running && !same:
+			return nil, ErrMismatch
+		case now == elsewhere && !same && !asked:
+			asked = true
+			if record, err := m.ask(claim, p); record != nil || err != nil {
+				return record, err
+			}
+		}
+		if now != asking && m.config.InProgress == Reject {
+			return nil, ErrInProgress
+		}
+		select {
+		case <-changed:
+		case <-p.done():
+			return nil, p.over()
+		}
+	}
+}
+
+// ask asks the store, once, about a request that follows a flight with another fingerprint, whose attempt runs in
+// another process. Some stores can tell a mismatch then. It returns nothing if the key is in progress.
+func (m *Manager) ask(claim Claim, p *patience) (*Record, error) {
+	attempt, record, err := m.lookAgain(claim, p)
+	switch {
+	case attempt != nil: // it ended just now; join anew, so that whoever comes next can follow
+		m.abandon(context.WithoutCancel(p.ctx), attempt, nil)
+		return nil, errLeadYourself
+	case errors.Is(err, ErrInProgress):
+		return nil, nil
+	}
+	return record, err
+}
+
+// patience bounds how long one request waits for another, over all its waits. Its time begins with the first.
+type patience struct {
+	ctx     context.Context // the request's
+	limit   time.Duration
+	bounded context.Context
+	cancel  context.CancelFunc
+}
+
+func (p *patience) done() <-chan struct{} {
+	if p.bounded == nil {
+		p.bounded, p.cancel = context.WithTimeout(p.ctx, p.limit)
+	}
+	return p.bounded.Done()
+}
+
+// over is the error of a request whose patience ended: the client left, or the limit was reached.
+func (p *patience) over() error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
+	return ErrInProgress
+}
+
+// sleep reports whether d passed before the patience ended.
+func (p *patience) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.done():
+		return false
+	}
+}
+
+func (p *patience) end() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+}

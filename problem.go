@@ -1,0 +1,134 @@
+package ichido
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+
+	"github.com/ichido-dev/ichido/internal/problem"
+)
+
+// A kind is one type of problem that a request can meet before or instead of its handler.
+type kind struct {
+	name       string // ends the problem's type; its code
+	status     int
+	retryable  bool   // the same request, unchanged, may succeed later
+	retryAfter string // seconds; "" for no hint
+	title      problem.Text
+	detail     problem.Text // what to do; "" if each occurrence has its own
+}
+
+var (
+	keyRequired = &kind{name: "key-required", status: http.StatusBadRequest,
+		title: problem.Text{
+			EN: "Idempotency-Key header is required",
+			JA: "Idempotency-Key ヘッダーが必要です"},
+		detail: problem.Text{
+			EN: `Make one key for each operation, such as a UUID, and send it with every try: Idempotency-Key: "…"`,
+			JA: `操作ごとにキー(UUID など)を 1 つ作り、再送のたびに同じキーを送ってください。Idempotency-Key: "…"`}}
+	keyInvalid = &kind{name: "key-invalid", status: http.StatusBadRequest,
+		title: problem.Text{
+			EN: "Idempotency-Key header is not valid",
+			JA: "Idempotency-Key ヘッダーの形式が正しくありません"}}
+	noPrincipal = &kind{name: "no-principal", status: http.StatusForbidden,
+		title: problem.Text{
+			EN: "The request has no principal to whom its key could belong",
+			JA: "キーの持ち主を特定できません"},
+		detail: problem.Text{
+			EN: "Authenticate, then send the request again.",
+			JA: "認証してから、もう一度送ってください。"}}
+	bodyTooLarge = &kind{name: "body-too-large", status: http.StatusRequestEntityTooLarge,
+		title: problem.Text{
+			EN: "The request body is too large",
+			JA: "リクエストの本文が大きすぎます"}}
+	bodyUnreadable = &kind{name: "body-unreadable", status: http.StatusBadRequest, retryable: true,
+		title: problem.Text{
+			EN: "The request body could not be read to its end",
+			JA: "リクエストの本文を最後まで読み取れませんでした"},
+		detail: problem.Text{
+			EN: "Nothing was done. Send the request again with the same key.",
+			JA: "何も実行していません。同じキーでもう一度送ってください。"}}
+	inProgress = &kind{name: "in-progress", status: http.StatusConflict, retryable: true, retryAfter: "1",
+		title: problem.Text{
+			EN: "A request with this key is in progress",
+			JA: "同じキーのリクエストを処理中です"},
+		detail: problem.Text{
+			EN: "Send the same request again later with the same key; it will get the first one's answer.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。最初のリクエストの結果を返します。"}}
+	mismatch = &kind{name: "mismatch", status: http.StatusUnprocessableEntity,
+		title: problem.Text{
+			EN: "This key was used with a different request",
+			JA: "このキーは別の内容のリクエストで使われています"},
+		detail: problem.Text{
+			EN: "Nothing was done. A different request is a new operation: send it with a new key.",
+			JA: "何も実行していません。内容の異なるリクエストは新しい操作です。新しいキーで送ってください。"}}
+	storeUnavailable = &kind{name: "store-unavailable", status: http.StatusServiceUnavailable, retryable: true, retryAfter: "5",
+		title: problem.Text{
+			EN: "The database cannot answer",
+			JA: "データベースが応答しません"},
+		detail: problem.Text{
+			EN: "Nothing was done. Send the same request again later with the same key.",
+			JA: "何も実行していません。しばらくしてから、同じキーで同じリクエストを送ってください。"}}
+	commitUnknown = &kind{name: "commit-unknown", status: http.StatusServiceUnavailable, retryable: true, retryAfter: "1",
+		title: problem.Text{
+			EN: "Whether the request took effect is not known yet",
+			JA: "リクエストが反映されたかどうか、まだ分かりません"},
+		detail: problem.Text{
+			EN: "Send the same request again with the same key: it takes effect once, whichever way the first try went.",
+			JA: "同じキーで同じリクエストを送ってください。最初の結果がどうであれ、反映されるのは一度だけです。"}}
+	contention = &kind{name: "contention", status: http.StatusServiceUnavailable, retryable: true, retryAfter: "1",
+		title: problem.Text{
+			EN: "Too many requests change the same data at once",
+			JA: "同じデータへの更新が集中しています"},
+		detail: problem.Text{
+			EN: "Nothing was done. Send the same request again later with the same key.",
+			JA: "何も実行していません。しばらくしてから、同じキーで同じリクエストを送ってください。"}}
+	notCommitted = &kind{name: "not-committed", status: http.StatusInternalServerError, retryable: true,
+		title: problem.Text{
+			EN: "The database refused to commit",
+			JA: "データベースがコミットを拒否しました"},
+		detail: problem.Text{
+			EN: "Nothing was left. The same key may be used again.",
+			JA: "何も残っていません。同じキーをもう一度使えます。"}}
+	handlerFailed = &kind{name: "handler-failed", status: http.StatusInternalServerError, retryable: true,
+		title: problem.Text{
+			EN: "The server failed while handling the request",
+			JA: "リクエストの処理中にサーバーで障害が発生しました"},
+		detail: problem.Text{
+			EN: "Nothing was left. The same key may be used again.",
+			JA: "何も残っていません。同じキーをもう一度使えます。"}}
+	unstorable = &kind{name: "response-not-storable", status: http.StatusInternalServerError,
+		title: problem.Text{
+			EN: "The response cannot be stored",
+			JA: "レスポンスを保存できません"},
+		detail: problem.Text{
+			EN: "Nothing was left. The service must be changed before this request can succeed.",
+			JA: "何も残っていません。このリクエストが成功するには、サービスの変更が必要です。"}}
+)
+
+// refuse answers with a problem of kind k. detail, if not empty, replaces the kind's own. A fault of ours (5xx) is
+// logged with cause, under an id that the client is given too.
+func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail string, cause error) {
+	language := problem.Language(r.Header.Get("Accept-Language"), m.config.Language)
+	p := problem.Problem{
+		Type:      m.config.ProblemBase + k.name,
+		Title:     k.title.In(language),
+		Status:    k.status,
+		Detail:    detail,
+		Code:      k.name,
+		Retryable: k.retryable,
+	}
+	if detail == "" {
+		p.Detail = k.detail.In(language)
+	}
+	if k.status >= 500 {
+		id := rand.Text()
+		p.Instance = "urn:ichido:fault:" + id
+		m.log.ErrorContext(r.Context(), "ichido: a request could not be answered",
+			slog.String("fault", id), slog.String("code", k.name), slog.Any("error", cause))
+	}
+	if k.retryAfter != "" {
+		w.Header().Set("Retry-After", k.retryAfter)
+	}
+	problem.Write(w, p, language)
+}

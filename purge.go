@@ -1,0 +1,43 @@
+package ichido
+
+import (
+	"context"
+	"time"
+)
+
+// purgeBatch is how many records one transaction of a purge deletes: few enough to hold no lock for long.
+const purgeBatch = 1000
+
+// Purge deletes all records that are past their retention, in bounded batches, and returns how many it deleted, also
+// when it returns an error. Several processes may purge at once.
+func Purge(ctx context.Context, p Purger) (int, error) {
+	total := 0
+	for {
+		n, err := p.Purge(ctx, purgeBatch)
+		total += n
+		if err != nil || n < purgeBatch {
+			return total, err
+		}
+	}
+}
+
+// PurgeEvery calls [Purge] at once and then every interval, until ctx ends. It tells done, if that is not nil, how
+// each purge went.
+func PurgeEvery(ctx context.Context, p Purger, interval time.Duration, done func(deleted int, err error)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		n, err := Purge(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if done != nil {
+			done(n, err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package ichido
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A recorder is the http.ResponseWriter that a handler gets. It holds the response back until the attempt has ended,
+// because what was sent cannot be rolled back. What cannot be held back fails, and the failure sticks.
+type recorder struct {
+	w      http.ResponseWriter // for 1xx responses and deadlines only
+	limit  int                 // largest body, in bytes
+	header http.Header
+	sent   http.Header // a snapshot of header taken by the first WriteHeader; later changes do not count
+	status int         // 0 until the first WriteHeader
+	body   []byte
+	err    error // why the response cannot be stored
+}
+
+func newRecorder(w http.ResponseWriter, limit int) *recorder {
+	return &recorder{w: w, limit: limit, header: make(http.Header, 4)}
+}
+
+func (rec *recorder) Header() http.Header { return rec.header }
+
+// WriteHeader keeps the first final status. Informational ones (103 Early Hints) go out at once.
+func (rec *recorder) WriteHeader(status int) {
+	if rec.status != 0 {
+		return
+	}
+	if status >= 100 && status < 200 {
+		if status == http.StatusSwitchingProtocols {
+			rec.fail("a response that switches protocols")
+			return
+		}
+		maps.Copy(rec.w.Header(), rec.header)
+		rec.w.WriteHeader(status)
+		for name := range rec.header {
+			delete(rec.w.Header(), name)
+		}
+		return
+	}
+	rec.status = status
+	rec.sent = rec.header.Clone()
+}
+
+func (rec *recorder) Write(p []byte) (int, error) {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	if rec.err != nil {
+		return 0, rec.err
+	}
+	if !bodyAllowed(rec.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if len(p) > rec.limit-len(rec.body) {
+		return 0, rec.fail(fmt.Sprintf("a response body of more than %d bytes (Config.MaxResponseBody)", rec.limit))
+	}
+	rec.body = append(rec.body, p...)
+	return len(p), nil
+}
+
+// FlushError refuses: a response that is sent bit by bit cannot be committed first and sent afterwards. There is no
+// Unwrap, through which http.ResponseController would reach the connection past the recorder.
+func (rec *recorder) FlushError() error {
+	return rec.fail("a response that is flushed while it is made")
+}
+
+// Hijack refuses: what goes over a connection of the handler's own cannot be stored.
+func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, rec.fail("a response over a hijacked connection")
+}
+
+// SetReadDeadline sets the connection's deadline, for http.ResponseController.
+func (rec *recorder) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(rec.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline sets the connection's deadline, for http.ResponseController.
+func (rec *recorder) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(rec.w).SetWriteDeadline(t)
+}
+
+func (rec *recorder) fail(what string) error {
+	if rec.err == nil {
+		rec.err = fmt.Errorf("ichido: %s cannot be stored: %w", what, http.ErrNotSupported)
+	}
+	return rec.err
+}
+
+// finish settles what the handler left open, as net/http would when a handler returns.
+func (rec *recorder) finish() {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	if _, set := rec.sent["Content-Type"]; !set && len(rec.body) > 0 && rec.sent.Get("Content-Encoding") == "" {
+		rec.sent.Set("Content-Type", http.DetectContentType(rec.body))
+	}
+	if bodyAllowed(rec.status) {
+		rec.sent.Set("Content-Length", strconv.Itoa(len(rec.body)))
+	}
+}
+
+// sendTo sends what was recorded.
+func (rec *recorder) sendTo(w http.ResponseWriter) {
+	maps.Copy(w.Header(), rec.sent)
+	w.WriteHeader(rec.status)
+	_, _ = w.Write(rec.body) // if this fails the client has gone; it will ask again with its key
+}
+
+// response returns what is stored of what was recorded.
+func (rec *recorder) response() Response {
+	body := rec.body
+	if body == nil {
+		body = []byte{}
+	}
+	return Response{Status: rec.status, Header: encodeHeader(rec.sent), Body: body}
+}
+
+// replay answers from a record.
+func replay(w http.ResponseWriter, stored Response) {
+	h := w.Header()
+	decodeHeader(h, stored.Header)
+	h[replayedHeader] = []string{"true"}
+	if bodyAllowed(stored.Status) {
+		h["Content-Length"] = []string{strconv.Itoa(len(stored.Body))}
+	}
+	if _, set := h["Content-Type"]; !set {
+		h["Content-Type"] = nil // the first answer had none; do not let net/http guess one
+	}
+	w.WriteHeader(stored.Status)
+	_, _ = w.Write(stored.Body)
+}
+
+// replayedHeader marks an answer from the record.
+const replayedHeader = "Idempotent-Replayed"
+
+// notStored are the fields that belong to one connection, one moment or one caller, not to the answer.
+var notStored = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
+	"Transfer-Encoding": true, "Upgrade": true, // of the connection (RFC 9110, section 7.6.1)
+	"Date": true, "Content-Length": true, // set anew on each sending
+	"Set-Cookie": true, "Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true,
+	"Proxy-Authentication-Info": true, // credentials
+}
+
+// encodeHeader returns the stored form of a header: one "Name: value\n" a line, sorted by name, values of one name in
+// their order. Line breaks within a value become spaces, as they do when net/http sends it.
+func encodeHeader(h http.Header) []byte {
+	names := make([]string, 0, len(h))
+	size := 0
+	for name, values := range h {
+		if notStored[name] {
+			continue
+		}
+		names = append(names, name)
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \n")
+		}
+	}
+	slices.Sort(names)
+	out := make([]byte, 0, size)
+	for _, name := range names {
+		for _, v := range h[name] {
+			out = append(out, name...)
+			out = append(out, ": "...)
+			out = append(out, oneLine.Replace(v)...)
+			out = append(out, '\n')
+		}
+	}
+	return out
+}
+
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
+
+// decodeHeader adds stored fields to h, replacing fields of the same names.
+func decodeHeader(h http.Header, stored []byte) {
+	last := ""
+	for line := range bytes.Lines(stored) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": ")
+		if !ok {
+			continue // not written by encodeHeader
+		}
+		if name != last {
+			h[name] = nil
+			last = name
+		}
+		h[name] = append(h[name], value)
+	}
+}
+
+// bodyAllowed reports whether a response with the status may have a body (RFC 9110, section 6.4.1).
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
