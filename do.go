@@ -85,8 +85,8 @@ func (op Operation) fingerprint() []byte {
 
 // The failures of an execution. Each wraps its cause.
 var (
-	// ErrUnavailable says that the store could not answer, so nothing was run.
-	ErrUnavailable = errors.New("ichido: the store cannot answer; nothing was run")
+	// ErrUnavailable says that the store could not answer, and that nothing was done.
+	ErrUnavailable = errors.New("ichido: the store cannot answer; nothing was done")
 
 	// ErrNotCommitted says that the work ran but that the database refused to commit it; nothing was left.
 	ErrNotCommitted = errors.New("ichido: the database refused to commit; nothing was left")

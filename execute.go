@@ -27,7 +27,7 @@ type work func(ctx context.Context) outcome
 type outcome struct {
 	keep     bool
 	response Response // if keep
-	err      error    // if not keep: the error that the work returned, if it returned one
+	err      error    // if not keep: why the work failed; nil if it refused on purpose
 }
 
 // execute makes the operation of claim take effect once. It returns the record to replay, or nil if run was called
@@ -183,8 +183,10 @@ func (m *Manager) abandon(own context.Context, attempt Attempt, cause error) err
 
 // ended gives an error of Complete or Abandon its class.
 func ended(err error) error {
-	if errors.Is(err, ErrLost) || errors.Is(err, ErrSerialization) || errors.Is(err, ErrCommitUnknown) {
-		return err
+	for _, class := range []error{ErrLost, ErrSerialization, ErrCommitUnknown, ErrUnavailable} {
+		if errors.Is(err, class) {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: %w", ErrNotCommitted, err)
 }

@@ -144,8 +144,13 @@ func (c *call) run(ctx context.Context) outcome {
 		return outcome{err: c.failed}
 	}
 	c.rec.finish()
-	if c.rec.err != nil || c.rec.status >= 400 {
+	switch {
+	case c.rec.err != nil:
 		return outcome{err: c.rec.err}
+	case c.rec.status >= 500:
+		return outcome{err: ErrServerError}
+	case c.rec.status >= 400:
+		return outcome{}
 	}
 	return outcome{keep: true, response: c.rec.response()}
 }

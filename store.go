@@ -46,10 +46,10 @@ type Attempt interface {
 	// and hearing of it.
 	Complete(ctx context.Context, response Response) error
 
-	// Abandon ends the attempt and leaves nothing: no record and, in transaction mode, no business row. cause is
-	// the error that the work returned, nil if it returned none; a store uses it only to recognise
-	// ErrSerialization, which it returns when running the work again may succeed. The attempt has ended
-	// whatever Abandon returns.
+	// Abandon ends the attempt and leaves nothing: no record and, in transaction mode, no business row. cause is why
+	// the work failed: the error that it returned, ErrServerError if it answered with one, nil if it refused on
+	// purpose. A store uses it only to recognise that the database aborted the transaction to keep order; then it
+	// returns ErrSerialization, and the work is run again. The attempt has ended whatever Abandon returns.
 	Abandon(ctx context.Context, cause error) error
 }
 
@@ -103,6 +103,10 @@ var (
 	// operation took effect wholly or not at all; the next attempt with the same key finds out which.
 	ErrCommitUnknown = errors.New("ichido: the connection was lost during commit; whether it took effect is unknown")
 )
+
+// ErrServerError is the cause that [Attempt.Abandon] gets when a handler answered 5xx. The handler may have met an error
+// of the database that it did not pass on.
+var ErrServerError = errors.New("ichido: the handler answered with a server error")
 
 // A Purger is a Store that can delete records which are past their retention.
 type Purger interface {

@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ichido-dev/ichido/internal/migration"
+)
+
+//go:embed sqlite/*.sql
+var sqliteMigrations embed.FS
+
+// now in the form in which times are stored.
+const sqliteNow = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+
+// SQLite is the dialect of SQLite 3.35 or later, with any driver whose errors carry SQLite's result codes
+// (modernc.org/sqlite, ncruces/go-sqlite3, mattn/go-sqlite3).
+var SQLite = &Dialect{
+	name: "sqlite",
+
+	// People set expires_at by hand, some with the T of ISO 8601.
+	read: `SELECT request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
+		FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	insert: `INSERT INTO idempotency_keys
+		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, strftime('%Y-%m-%d %H:%M:%f', 'now', ?))`,
+	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND replace(expires_at, 'T', ' ') <= ` + sqliteNow,
+	purge: `DELETE FROM idempotency_keys WHERE rowid IN
+		(SELECT rowid FROM idempotency_keys WHERE expires_at <= ` + sqliteNow + ` LIMIT ?)`,
+	ping: `SELECT 1 FROM idempotency_keys LIMIT 0`,
+
+	migrations:     migration.Read(sqliteMigrations, "sqlite"),
+	migrationTable: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'idempotency_migrations'`,
+	beginExclusive: `BEGIN IMMEDIATE`,
+
+	interval: func(d time.Duration) any {
+		return "+" + strconv.FormatFloat(d.Seconds(), 'f', 3, 64) + " seconds"
+	},
+	isUnique: func(err error) bool {
+		code := sqliteCode(err)
+		return (code == sqliteConstraintPrimaryKey || code == sqliteConstraintUnique) &&
+			strings.Contains(err.Error(), "idempotency_keys.")
+	},
+	isSerialization: func(err error) bool { return sqliteCode(err) == sqliteBusySnapshot },
+	isBusy:          func(err error) bool { return sqliteCode(err)&0xff == sqliteBusy },
+	isCommitUnknown: func(err error) bool { return sqliteCode(err)&0xff == sqliteIOErr },
+	wasAborted:      sqliteIsStale,
+}
+
+// Result codes of SQLite (https://sqlite.org/rescode.html).
+const (
+	sqliteBusy                 = 5
+	sqliteIOErr                = 10
+	sqliteBusySnapshot         = sqliteBusy | 2<<8
+	sqliteConstraintPrimaryKey = 19 | 6<<8
+	sqliteConstraintUnique     = 19 | 8<<8
+)
+
+// sqliteCode returns the extended result code that an error of any of the drivers carries, or 0. Each driver has its
+// own type for it: a method ExtendedCode or Code, or a field ExtendedCode, of some integer kind.
+func sqliteCode(err error) int {
+	for ; err != nil; err = unwrap(err) {
+		v := reflect.ValueOf(err)
+		for _, name := range []string{"ExtendedCode", "Code"} {
+			if m := v.MethodByName(name); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
+				if code, ok := integer(m.Call(nil)[0]); ok {
+					return code
+				}
+			}
+		}
+		if v.Kind() == reflect.Struct {
+			if code, ok := integer(v.FieldByName("ExtendedCode")); ok {
+				return code
+			}
+		}
+	}
+	return 0
+}
+
+func unwrap(err error) error {
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return e.Unwrap()
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if sqliteCode(inner) != 0 {
+				return inner
+			}
+		}
+	}
+	return nil
+}
+
+func integer(v reflect.Value) (int, bool) {
+	switch {
+	case !v.IsValid():
+		return 0, false
+	case v.CanInt():
+		return int(v.Int()), true
+	case v.CanUint():
+		return int(v.Uint()), true
+	}
+	return 0, false
+}
+
+// sqliteIsStale reports whether the transaction has read, has not written, and can no longer write because another
+// one committed since (SQLITE_BUSY_SNAPSHOT). It does not wait for locks.
+func sqliteIsStale(ctx context.Context, tx *sql.Tx) bool {
+	var timeout int
+	if err := tx.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&timeout); err != nil {
+		return false
+	}
+	if _, err := tx.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return false
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE false")
+	if _, e := tx.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.Itoa(timeout)); e != nil {
+		return false
+	}
+	return sqliteCode(err) == sqliteBusySnapshot
+}
