@@ -12,11 +12,12 @@ import (
 
 // How often and when things are tried again.
 const (
-	maxRuns     = 5                      // runs of one request whose transaction the database keeps aborting
-	rerunPause  = 2 * time.Millisecond   // before the second run; doubles
-	firstLook   = 10 * time.Millisecond  // before a waiting leader asks the store again; grows by half
-	longestLook = 500 * time.Millisecond // where that pause stops growing
-	looksAtOnce = 4                      // waiting leaders that ask the store at the same time, over all keys
+	maxRuns      = 10                     // runs of one request whose transaction the database keeps aborting
+	firstRerun   = 2 * time.Millisecond   // longest pause before the second run; doubles
+	longestRerun = 100 * time.Millisecond // where that pause stops growing
+	firstLook    = 10 * time.Millisecond  // before a waiting leader asks the store again; grows by half
+	longestLook  = 500 * time.Millisecond // where that pause stops growing
+	looksAtOnce  = 4                      // waiting leaders that ask the store at the same time, over all keys
 )
 
 // work runs the operation once. It is called again, with another context, when the database aborted the
@@ -68,6 +69,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p 
 	news := landing{err: errLeadYourself}
 	defer func() { m.flights.land(f, news) }()
 
+	began := time.Now()
 	for runs := 1; ; runs++ {
 		attempt, record, err := m.claim(ctx, f, claim, p)
 		if record != nil {
@@ -86,18 +88,18 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p 
 			}
 			err = ended(err)
 		}
+		mayRerun := runs < maxRuns && time.Since(began) < m.config.AttemptTimeout
 		switch {
-		case runs < maxRuns && errors.Is(err, ErrLost):
-			ctx = context.WithoutCancel(ctx)
-			continue // the winner's record is there to be read
-		case runs < maxRuns && errors.Is(err, ErrSerialization):
-			ctx = context.WithoutCancel(ctx)
-			time.Sleep(rand.N(rerunPause<<runs) + time.Millisecond)
-			continue
-		case m.isNews(ctx, err):
-			news = landing{err: err}
+		case mayRerun && errors.Is(err, ErrLost): // the winner's record is there to be read
+		case mayRerun && errors.Is(err, ErrSerialization):
+			time.Sleep(rand.N(min(firstRerun<<(runs-1), longestRerun)))
+		default:
+			if m.isNews(ctx, err) {
+				news = landing{err: err}
+			}
+			return nil, err
 		}
-		return nil, err
+		ctx = context.WithoutCancel(ctx) // what has begun goes on without its client
 	}
 }
 

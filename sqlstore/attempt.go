@@ -48,14 +48,14 @@ func (a *attempt) Complete(ctx context.Context, response ichido.Response) error 
 		case errors.Is(err, sql.ErrTxDone):
 			return errors.New("sqlstore: the work ended the transaction itself; what it wrote is not protected; remove its Commit or Rollback")
 		}
-		return d.classify("storing the record", err)
+		return d.aborted("storing the record", err)
 	}
 	if err := a.tx.Commit(); err != nil {
 		a.discard()
 		if d.isCommitUnknown(err) {
 			return fmt.Errorf("%w: %w", ichido.ErrCommitUnknown, err)
 		}
-		return d.classify("committing", err)
+		return d.aborted("committing", err)
 	}
 	_ = a.conn.Close() // back to the pool; the answer is committed whatever this says
 	return nil
@@ -75,8 +75,8 @@ func (a *attempt) insert(ctx context.Context, response ichido.Response) error {
 
 // Abandon implements [ichido.Attempt].
 func (a *attempt) Abandon(ctx context.Context, cause error) error {
-	aborted := a.store.dialect.isSerialization(cause) ||
-		errors.Is(cause, ichido.ErrServerError) && a.store.dialect.wasAborted(ctx, a.tx)
+	d := a.store.dialect
+	aborted := d.isBusy(cause) || errors.Is(cause, ichido.ErrServerError) && d.cannotWrite(ctx, a.tx)
 	a.rollback()
 	if aborted {
 		return fmt.Errorf("%w: %w", ichido.ErrSerialization, cause)

@@ -25,20 +25,26 @@ type Dialect struct {
 
 	interval        func(time.Duration) any // a duration as insert takes it
 	isUnique        func(error) bool        // the key has a record already
-	isSerialization func(error) bool        // the transaction was aborted to keep order
-	isBusy          func(error) bool        // a lock was waited for in vain
+	isBusy          func(error) bool        // refused because of another transaction
 	isCommitUnknown func(error) bool        // a failed commit may have taken effect
-	// wasAborted reports whether the transaction can no longer be committed because of what others committed.
-	wasAborted func(context.Context, *sql.Tx) bool
+	// cannotWrite reports whether the transaction is refused because of another one when it tries to write. It is
+	// asked when a handler failed without saying why; that this is why is then likely, and to run the work again
+	// does no harm.
+	cannotWrite func(context.Context, *sql.Tx) bool
 }
 
-// classify gives an error of the database the class that a Store's caller looks for.
-func (d *Dialect) classify(doing string, err error) error {
-	switch {
-	case d.isSerialization(err):
-		return fmt.Errorf("%w: %w", ichido.ErrSerialization, err)
-	case d.isBusy(err):
+// unavailable classifies an error outside of attempts, where nothing has been run that could be run again.
+func (d *Dialect) unavailable(doing string, err error) error {
+	if d.isBusy(err) {
 		return fmt.Errorf("%w: sqlstore: %s: %w", ichido.ErrUnavailable, doing, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", doing, err)
+}
+
+// aborted classifies an error of an attempt's transaction.
+func (d *Dialect) aborted(doing string, err error) error {
+	if d.isBusy(err) {
+		return fmt.Errorf("%w: sqlstore: %s: %w", ichido.ErrSerialization, doing, err)
 	}
 	return fmt.Errorf("sqlstore: %s: %w", doing, err)
 }

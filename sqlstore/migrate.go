@@ -22,11 +22,11 @@ func (s *Store) Pending(ctx context.Context) ([]ichido.Migration, error) {
 func (s *Store) pendingOn(ctx context.Context, conn *sql.Conn) ([]ichido.Migration, error) {
 	var tables, version int
 	if err := conn.QueryRowContext(ctx, s.dialect.migrationTable).Scan(&tables); err != nil {
-		return nil, s.dialect.classify("reading the schema's version", err)
+		return nil, s.dialect.unavailable("reading the schema's version", err)
 	}
 	if tables > 0 {
 		if err := conn.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM idempotency_migrations").Scan(&version); err != nil {
-			return nil, s.dialect.classify("reading the schema's version", err)
+			return nil, s.dialect.unavailable("reading the schema's version", err)
 		}
 	}
 	return migration.After(s.dialect.migrations, version)
@@ -44,7 +44,7 @@ func (s *Store) Migrate(ctx context.Context) (applied []ichido.Migration, err er
 		return nil, err
 	}
 	if _, err := conn.ExecContext(ctx, s.dialect.beginExclusive); err != nil {
-		return nil, s.dialect.classify("migrating", err)
+		return nil, s.dialect.unavailable("migrating", err)
 	}
 	if applied, err = s.apply(ctx, conn); err != nil {
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
@@ -52,7 +52,7 @@ func (s *Store) Migrate(ctx context.Context) (applied []ichido.Migration, err er
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		return nil, s.dialect.classify("migrating", err)
+		return nil, s.dialect.unavailable("migrating", err)
 	}
 	return applied, nil
 }
@@ -67,14 +67,14 @@ func (s *Store) apply(ctx context.Context, conn *sql.Conn) ([]ichido.Migration, 
 		if m.Version == 1 {
 			if _, err := conn.ExecContext(ctx, `CREATE TABLE idempotency_migrations
 				(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)`); err != nil {
-				return nil, s.dialect.classify("migrating", err)
+				return nil, s.dialect.unavailable("migrating", err)
 			}
 		}
 		if _, err := conn.ExecContext(ctx, m.SQL); err != nil {
-			return nil, s.dialect.classify(fmt.Sprintf("migration %d (%s)", m.Version, m.Name), err)
+			return nil, s.dialect.unavailable(fmt.Sprintf("migration %d (%s)", m.Version, m.Name), err)
 		}
 		if _, err := conn.ExecContext(ctx, "INSERT INTO idempotency_migrations (version, name) VALUES (?, ?)", m.Version, m.Name); err != nil {
-			return nil, s.dialect.classify("migrating", err)
+			return nil, s.dialect.unavailable("migrating", err)
 		}
 	}
 	return pending, nil

@@ -46,17 +46,15 @@ var SQLite = &Dialect{
 		return (code == sqliteConstraintPrimaryKey || code == sqliteConstraintUnique) &&
 			strings.Contains(err.Error(), "idempotency_keys.")
 	},
-	isSerialization: func(err error) bool { return sqliteCode(err) == sqliteBusySnapshot },
 	isBusy:          func(err error) bool { return sqliteCode(err)&0xff == sqliteBusy },
 	isCommitUnknown: func(err error) bool { return sqliteCode(err)&0xff == sqliteIOErr },
-	wasAborted:      sqliteIsStale,
+	cannotWrite:     sqliteCannotWrite,
 }
 
 // Result codes of SQLite (https://sqlite.org/rescode.html).
 const (
 	sqliteBusy                 = 5
 	sqliteIOErr                = 10
-	sqliteBusySnapshot         = sqliteBusy | 2<<8
 	sqliteConstraintPrimaryKey = 19 | 6<<8
 	sqliteConstraintUnique     = 19 | 8<<8
 )
@@ -108,9 +106,9 @@ func integer(v reflect.Value) (int, bool) {
 	return 0, false
 }
 
-// sqliteIsStale reports whether the transaction has read, has not written, and can no longer write because another
-// one committed since (SQLITE_BUSY_SNAPSHOT). It does not wait for locks.
-func sqliteIsStale(ctx context.Context, tx *sql.Tx) bool {
+// sqliteCannotWrite reports whether the transaction is refused when it tries to write, without waiting: another one
+// writes, or has committed since this one first read.
+func sqliteCannotWrite(ctx context.Context, tx *sql.Tx) bool {
 	var timeout int
 	if err := tx.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&timeout); err != nil {
 		return false
@@ -122,5 +120,5 @@ func sqliteIsStale(ctx context.Context, tx *sql.Tx) bool {
 	if _, e := tx.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.Itoa(timeout)); e != nil {
 		return false
 	}
-	return sqliteCode(err) == sqliteBusySnapshot
+	return sqliteCode(err)&0xff == sqliteBusy
 }

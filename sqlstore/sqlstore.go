@@ -51,7 +51,7 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	}
 	conn.Close()
 	if err != nil {
-		return nil, nil, s.dialect.classify("claiming the key", err)
+		return nil, nil, s.dialect.unavailable("claiming the key", err)
 	}
 	return nil, record, nil
 }
@@ -74,7 +74,7 @@ func (s *Store) read(ctx context.Context, conn *sql.Conn, claim ichido.Claim) (r
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	result, err := s.db.ExecContext(ctx, s.dialect.purge, limit)
 	if err != nil {
-		return 0, s.dialect.classify("purging", err)
+		return 0, s.dialect.unavailable("purging", err)
 	}
 	n, err := result.RowsAffected()
 	return int(n), err
@@ -83,7 +83,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 // Ping implements [ichido.Pinger].
 func (s *Store) Ping(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, s.dialect.ping); err != nil {
-		return s.dialect.classify("reaching the table", err)
+		return s.dialect.unavailable("reaching the table", err)
 	}
 	return nil
 }

@@ -40,6 +40,10 @@ func Run(t *testing.T, d Driver) {
 				Rows: func(t *testing.T, name string) int {
 					return count(t, db, "SELECT count(*) FROM things WHERE name = ?", name)
 				},
+				Add: add,
+				Total: func(t *testing.T) int {
+					return count(t, db, "SELECT n FROM counter")
+				},
 				Connections: poolSize,
 			}
 		})
@@ -61,7 +65,20 @@ func (d Driver) open(t *testing.T, file string) *sql.DB {
 		t.Fatal(err)
 	}
 	mustExec(t, db, `CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, name TEXT NOT NULL CHECK (name <> 'refused'))`)
+	mustExec(t, db, `CREATE TABLE IF NOT EXISTS counter (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)`)
+	mustExec(t, db, `INSERT OR IGNORE INTO counter VALUES (1, 0)`)
 	return db
+}
+
+// add reads and then writes, which SQLite refuses if another transaction has written in between.
+func add(ctx context.Context) error {
+	tx := sqlstore.Tx(ctx)
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT n FROM counter").Scan(&n); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE counter SET n = ?", n+1)
+	return err
 }
 
 func mustExec(t *testing.T, db *sql.DB, query string, args ...any) {

@@ -1,0 +1,178 @@
+// Package storetest is the suite that every store passes. Run it on a store of your own:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Database { … })
+//	}
+//
+// Run it with the race detector. It makes no assumption about locks: a store that cannot see an attempt in progress
+// passes, as long as no two attempts of one key take effect.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ichido-dev/ichido"
+)
+
+// A Database is a fresh, empty database with the store's schema.
+type Database struct {
+	// Open returns a Store on the database that shares no memory with the others that Open returned, as if it
+	// were in another process. A store that lives in memory returns the same one each time.
+	Open func(t *testing.T) ichido.Store
+
+	// Work writes a row with the given name in the transaction of the attempt that ctx belongs to. It returns an
+	// error for the name "refused", because the table has a constraint. Leave it nil if attempts have no
+	// transaction.
+	Work func(ctx context.Context, name string) error
+
+	// Rows returns how many committed rows have the name. Required with Work.
+	Rows func(t *testing.T, name string) int
+
+	// Add reads a counter, and writes it increased by one, in the transaction of the attempt that ctx belongs to, in
+	// a way that the database does not allow two transactions at once. Optional.
+	Add func(ctx context.Context) error
+
+	// Total returns the committed value of Add's counter. Required with Add.
+	Total func(t *testing.T) int
+
+	// Connections is how many connections each opened Store can use at once; attempts hold one each. Zero means
+	// that there is no bound.
+	Connections int
+}
+
+// Run runs the suite, each case on a database of its own.
+func Run(t *testing.T, newDatabase func(t *testing.T) Database) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Log(c.proves)
+			c.run(&suite{T: t, Database: newDatabase(t)})
+		})
+	}
+}
+
+type testCase struct {
+	name   string
+	proves string // in one line
+	run    func(*suite)
+}
+
+var cases = []testCase{
+	{"P3_SameAnswer", "what was stored comes back to the byte, with an empty, a binary and a large body", sameAnswer},
+	{"P5_AbandonLeavesNothing", "an abandoned attempt leaves no row and no key", abandonLeavesNothing},
+	{"P5_FailedWorkLeavesNothing", "work that the database refused leaves nothing, and the key works again", failedWorkLeavesNothing},
+	{"P4_RecordKeepsItsFingerprint", "asking with another fingerprint shows the record as it was and does not change it", recordKeepsItsFingerprint},
+	{"P1_SecondAttemptNeverCommits", "two attempts of one key at the same time: one takes effect at most", secondAttemptNeverCommits},
+	{"P1_RacingDuplicates", "many attempts of one key from several processes: exactly one takes effect, and all later ones see it", racingDuplicates},
+	{"P1_RacingDuplicatesAfterExpiry", "the same when the key's expired record is still there", racingAfterExpiry},
+	{"ExpiredIsAbsent", "a record past its retention is as good as none, and is replaced", expiredIsAbsent},
+	{"KeysAndScopesAreApart", "keys differ by every byte, in every scope", keysAndScopesAreApart},
+	{"ClaimsFailWithTheirContext", "a claim whose context has ended fails and claims nothing", claimsFailWithTheirContext},
+	{"AttemptsOutliveTheirClaim", "the end of the claim's context does not end the attempt", attemptsOutliveTheirClaim},
+	{"NothingLeaks", "a thousand endings of every kind leave all connections free", nothingLeaks},
+	{"Purge", "purging deletes what is expired, within its limit, and nothing else", purge},
+	{"PurgersShareTheWork", "purgers at the same time delete each record once", purgersShareTheWork},
+	{"HTTP_P1_DuplicatesRejected", "many duplicates at once at two processes: one runs, the others get 409 or its answer", duplicatesRejected},
+	{"HTTP_P1_DuplicatesWait", "the same under the policy Wait: all get the one answer", duplicatesWait},
+	{"HTTP_WaitersHoldNoConnection", "500 duplicates wait for one slow request while other keys are served", waitersHoldNoConnection},
+	{"HTTP_P4_MismatchWhileRunning", "another request under the key of a running one gets 422 at once", mismatchWhileRunning},
+	{"HTTP_P5_EveryWayOut", "errors, panics, Goexit, flush, hijack: nothing is left, the key works again, nothing leaks", everyWayOut},
+	{"HTTP_ClientHangsUp", "a client that hangs up does not stop the work; its next sending gets the answer", clientHangsUp},
+	{"HTTP_ConflictingTransactions", "transactions that the database aborts to keep order are run again", conflictingTransactions},
+	{"Do_RunsOnce", "work without a request: an error leaves nothing, a result is kept, another input is a mismatch", doRunsOnce},
+	{"MigrateTwiceAtOnce", "migrating again and from several processes at once does no harm", migrateTwiceAtOnce},
+}
+
+// patience bounds every wait of the suite; it is far from what a wait takes.
+const patience = 2 * time.Minute
+
+// A suite is one case at work.
+type suite struct {
+	*testing.T
+	Database
+}
+
+func (s *suite) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// claim returns the claim of a request with the key whose content is given.
+func claim(key, content string) ichido.Claim {
+	return ichido.Claim{Scope: "suite POST /things", Key: key, Fingerprint: []byte("v:" + content), Retention: time.Hour}
+}
+
+// expiring is claim with a retention that is over as soon as it began.
+func expiring(key, content string) ichido.Claim {
+	c := claim(key, content)
+	c.Retention = time.Nanosecond
+	return c
+}
+
+func answer(body string) ichido.Response {
+	return ichido.Response{Status: 201, Header: []byte("Content-Type: text/plain\nLocation: /things/1\n"), Body: []byte(body)}
+}
+
+// begin claims a key that must be free.
+func (s *suite) begin(store ichido.Store, c ichido.Claim) ichido.Attempt {
+	s.Helper()
+	attempt, record, err := store.Begin(s.context(), c)
+	if err != nil || record != nil || attempt == nil {
+		s.Fatalf("Begin(%q) = %v, %v, %v; want an attempt", c.Key, attempt, record, err)
+	}
+	return attempt
+}
+
+// record asks for a key that must be completed.
+func (s *suite) record(store ichido.Store, c ichido.Claim) *ichido.Record {
+	s.Helper()
+	attempt, record, err := store.Begin(s.context(), c)
+	if err != nil || record == nil || attempt != nil {
+		s.Fatalf("Begin(%q) = %v, %v, %v; want a record", c.Key, attempt, record, err)
+	}
+	return record
+}
+
+func (s *suite) work(attempt ichido.Attempt, name string) error {
+	if s.Work == nil {
+		return nil
+	}
+	return s.Work(attempt.Context(s.context()), name)
+}
+
+func (s *suite) complete(attempt ichido.Attempt, r ichido.Response) {
+	s.Helper()
+	if err := attempt.Complete(s.context(), r); err != nil {
+		s.Fatalf("Complete: %v", err)
+	}
+}
+
+func (s *suite) abandon(attempt ichido.Attempt, cause error) {
+	s.Helper()
+	if err := attempt.Abandon(s.context(), cause); err != nil {
+		s.Fatalf("Abandon: %v", err)
+	}
+}
+
+// run does the whole operation once under a key that must be free.
+func (s *suite) run(store ichido.Store, c ichido.Claim, r ichido.Response) {
+	s.Helper()
+	attempt := s.begin(store, c)
+	if err := s.work(attempt, c.Key); err != nil {
+		s.Fatalf("work: %v", err)
+	}
+	s.complete(attempt, r)
+}
+
+func (s *suite) wantRows(name string, want int) {
+	s.Helper()
+	if s.Rows == nil {
+		return
+	}
+	if got := s.Rows(s.T, name); got != want {
+		s.Errorf("%d rows named %q are committed, want %d", got, name, want)
+	}
+}
