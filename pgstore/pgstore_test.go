@@ -19,6 +19,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func newDatabase(t *testing.T) string {
 	t.Helper()
 	url := pgtest.Shared(t).NewDatabase(t)
+	prepare(t, url)
+	return url
+}
+
+func prepare(t *testing.T, url string) {
+	t.Helper()
 	pool := open(t, url)
 	if _, err := pgstore.New(pool).Migrate(context.Background()); err != nil {
 		t.Fatal(err)
@@ -26,7 +32,7 @@ func newDatabase(t *testing.T) string {
 	mustExec(t, pool, `CREATE TABLE counter (n integer NOT NULL)`)
 	mustExec(t, pool, `INSERT INTO counter VALUES (0)`)
 	mustExec(t, pool, `CREATE TABLE things (id bigserial PRIMARY KEY, name text NOT NULL CHECK (name <> 'refused'))`)
-	return url
+	pool.Close()
 }
 
 const poolSize = 4
@@ -92,10 +98,10 @@ func add(ctx context.Context) error {
 
 // suiteDatabase is a storetest.Database whose stores connect to url.
 func suiteDatabase(t *testing.T, url string, change func(*pgxpool.Config), options ...pgstore.Option) storetest.Database {
-	pool := open(t, url)
 	if change == nil {
 		change = func(*pgxpool.Config) {}
 	}
+	pool := open(t, url, change)
 	return storetest.Database{
 		Open: func(t *testing.T) ichido.Store { return pgstore.New(open(t, url, change), options...) },
 		Work: insertThing,
