@@ -99,6 +99,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p 
 			}
 			return nil, err
 		}
+		claim.Reruns++
 		ctx = context.WithoutCancel(ctx) // what has begun goes on without its client
 	}
 }

@@ -1,5 +1,5 @@
 module github.com/ichido-dev/ichido
 
-go 1.26
+go 1.26.0
 
 require github.com/go-json-experiment/json v1.27.2 // indirect

@@ -115,17 +115,17 @@ func (c *Config) fill() error {
 		{"StoreTimeout", &c.StoreTimeout, 5 * time.Second},
 	} {
 		if *d.field < 0 {
-			return fmt.Errorf("Config.%s is %s; it must be positive, or zero for the default %s", d.name, *d.field, d.value)
+			return fmt.Errorf("the field Config.%s is %s; it must be positive, or zero for the default %s", d.name, *d.field, d.value)
 		}
 		if *d.field == 0 {
 			*d.field = d.value
 		}
 	}
 	if c.InProgress != Reject && c.InProgress != Wait {
-		return fmt.Errorf("Config.InProgress is %d; it must be Reject or Wait", c.InProgress)
+		return fmt.Errorf("the field Config.InProgress is %d; it must be Reject or Wait", c.InProgress)
 	}
 	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 {
-		return errors.New("Config.MaxRequestBody and Config.MaxResponseBody must be positive, or zero for the default 1 MiB")
+		return errors.New("the fields Config.MaxRequestBody and Config.MaxResponseBody must be positive, or zero for the default 1 MiB")
 	}
 	if c.MaxRequestBody == 0 {
 		c.MaxRequestBody = 1 << 20
@@ -138,7 +138,7 @@ func (c *Config) fill() error {
 		c.Language = "en"
 	case "en", "ja":
 	default:
-		return fmt.Errorf("Config.Language is %q; it must be \"en\" or \"ja\"", c.Language)
+		return fmt.Errorf("the field Config.Language is %q; it must be \"en\" or \"ja\"", c.Language)
 	}
 	if c.ProblemBase == "" {
 		c.ProblemBase = defaultProblemBase

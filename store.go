@@ -63,6 +63,9 @@ type Claim struct {
 	Fingerprint []byte
 	// Retention is how long the record is kept once it is completed, by the store's clock. It is positive.
 	Retention time.Duration
+	// Reruns is how often this request ran already and was aborted by the database to keep order. A store may take
+	// stronger locks when it is not zero.
+	Reruns int
 }
 
 // A Record is what is stored of a completed key. Records are shared between goroutines: do not modify one.

@@ -1,6 +1,6 @@
 module github.com/ichido-dev/ichido/bench
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/ichido-dev/ichido v0.1.0

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ichido-dev/ichido"
 )
@@ -16,24 +17,61 @@ type attempt struct {
 	conn    *sql.Conn
 	tx      *sql.Tx
 	claim   ichido.Claim
-	expired bool // a record past its retention is in the way
+	expired bool        // a record past its retention is in the way
+	wrote   int64       // what the connection had written before the transaction
+	used    atomic.Bool // the work asked for the transaction
 }
 
-type txKey struct{}
+// read returns the active record of the claim's key, or nil.
+func (a *attempt) read(ctx context.Context) (*ichido.Record, error) {
+	var r ichido.Record
+	var status sql.NullInt64
+	var expired sql.NullBool
+	err := a.conn.QueryRowContext(ctx, a.store.dialect.read, a.claim.Key, a.claim.Scope).
+		Scan(&a.wrote, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
+	if err != nil || !status.Valid {
+		return nil, err
+	}
+	if a.expired = expired.Bool; a.expired {
+		return nil, nil
+	}
+	r.Response.Status = int(status.Int64)
+	if r.Response.Body == nil {
+		r.Response.Body = []byte{}
+	}
+	return &r, nil
+}
+
+// begin begins the transaction. Its context would end it, so it gets none of the claim's. A request that runs again
+// waits for its turn to write before it reads anything, and so meets no conflict a second time.
+func (a *attempt) begin(ctx context.Context) (err error) {
+	if a.tx, err = a.conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+		return err
+	}
+	if a.claim.Reruns > 0 {
+		if _, err = a.tx.ExecContext(ctx, a.store.dialect.lockToWrite); err != nil {
+			_ = a.tx.Rollback()
+		}
+	}
+	return err
+}
+
+type attemptKey struct{}
 
 // Tx returns the transaction of the attempt that ctx belongs to. What is written in it is committed together with the
 // key and the answer, when the handler returns. Do not call its Commit or Rollback: what was committed so is not
 // protected, and the request fails. It panics if ctx is not the context of an attempt on a Store of this package.
 func Tx(ctx context.Context) *sql.Tx {
-	tx, ok := ctx.Value(txKey{}).(*sql.Tx)
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {
 		panic("sqlstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
-	return tx
+	a.used.Store(true)
+	return a.tx
 }
 
 func (a *attempt) Context(parent context.Context) context.Context {
-	return context.WithValue(parent, txKey{}, a.tx)
+	return context.WithValue(parent, attemptKey{}, a)
 }
 
 // Complete implements [ichido.Attempt]. The plain INSERT fails where an active record exists, and what fails takes the
@@ -75,13 +113,24 @@ func (a *attempt) insert(ctx context.Context, response ichido.Response) error {
 
 // Abandon implements [ichido.Attempt].
 func (a *attempt) Abandon(ctx context.Context, cause error) error {
-	d := a.store.dialect
-	aborted := d.isBusy(cause) || errors.Is(cause, ichido.ErrServerError) && d.cannotWrite(ctx, a.tx)
+	conflict := a.store.dialect.isBusy(cause) || errors.Is(cause, ichido.ErrServerError) && a.mayHaveConflicted(ctx)
 	a.rollback()
-	if aborted {
+	if conflict {
 		return fmt.Errorf("%w: %w", ichido.ErrSerialization, cause)
 	}
 	return nil
+}
+
+// mayHaveConflicted reports whether a handler that answered 5xx, without saying why, may have been refused its first
+// write because of another transaction: it used the transaction and wrote nothing. Then it is run again, once, in a
+// way that meets no conflict. A handler that failed for another reason fails again, and did no harm.
+func (a *attempt) mayHaveConflicted(ctx context.Context) bool {
+	if a.claim.Reruns > 0 || !a.used.Load() {
+		return false
+	}
+	wrote := true
+	err := a.tx.QueryRowContext(ctx, a.store.dialect.written, a.wrote).Scan(&wrote)
+	return err == nil && !wrote
 }
 
 // rollback ends the transaction and gives the connection back, or closes it if the database could not be told.

@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -13,7 +11,9 @@ import (
 type Dialect struct {
 	name string
 
-	read          string // of (key, scope): fingerprint, status, headers, body, whether past its retention
+	read          string // of (key, scope), always a row: what the connection wrote until now, then of the record or NULL: fingerprint, status, headers, body, whether past its retention
+	written       string // of (what the connection had written), whether it wrote more
+	lockToWrite   string // waits until no other transaction writes, and keeps others from it
 	insert        string // of (scope, key, fingerprint, status, headers, body, interval); fails if the key has a record
 	deleteExpired string // of (key, scope)
 	purge         string // of (limit)
@@ -27,10 +27,6 @@ type Dialect struct {
 	isUnique        func(error) bool        // the key has a record already
 	isBusy          func(error) bool        // refused because of another transaction
 	isCommitUnknown func(error) bool        // a failed commit may have taken effect
-	// cannotWrite reports whether the transaction is refused because of another one when it tries to write. It is
-	// asked when a handler failed without saying why; that this is why is then likely, and to run the work again
-	// does no harm.
-	cannotWrite func(context.Context, *sql.Tx) bool
 }
 
 // unavailable classifies an error outside of attempts, where nothing has been run that could be run again.

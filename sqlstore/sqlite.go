@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
 	"embed"
 	"reflect"
 	"strconv"
@@ -24,8 +22,10 @@ var SQLite = &Dialect{
 	name: "sqlite",
 
 	// People set expires_at by hand, some with the T of ISO 8601.
-	read: `SELECT request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
-		FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	read: `SELECT total_changes(), request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
+		FROM (SELECT 1) LEFT JOIN idempotency_keys ON idem_key = ? AND scope = ?`,
+	written:     `SELECT total_changes() > ?`,
+	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, strftime('%Y-%m-%d %H:%M:%f', 'now', ?))`,
@@ -48,7 +48,6 @@ var SQLite = &Dialect{
 	},
 	isBusy:          func(err error) bool { return sqliteCode(err)&0xff == sqliteBusy },
 	isCommitUnknown: func(err error) bool { return sqliteCode(err)&0xff == sqliteIOErr },
-	cannotWrite:     sqliteCannotWrite,
 }
 
 // Result codes of SQLite (https://sqlite.org/rescode.html).
@@ -104,21 +103,4 @@ func integer(v reflect.Value) (int, bool) {
 		return int(v.Uint()), true
 	}
 	return 0, false
-}
-
-// sqliteCannotWrite reports whether the transaction is refused when it tries to write, without waiting: another one
-// writes, or has committed since this one first read.
-func sqliteCannotWrite(ctx context.Context, tx *sql.Tx) bool {
-	var timeout int
-	if err := tx.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&timeout); err != nil {
-		return false
-	}
-	if _, err := tx.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
-		return false
-	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE false")
-	if _, e := tx.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.Itoa(timeout)); e != nil {
-		return false
-	}
-	return sqliteCode(err)&0xff == sqliteBusy
 }

@@ -11,7 +11,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/ichido-dev/ichido"
@@ -41,33 +40,18 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("sqlstore: no connection: %w", err)
 	}
-	record, expired, err := s.read(ctx, conn, claim)
-	if err == nil && (record == nil || expired) {
-		// The context of a database/sql transaction ends the transaction; the attempt outlives the claim's.
-		var tx *sql.Tx
-		if tx, err = conn.BeginTx(context.WithoutCancel(ctx), nil); err == nil {
-			return &attempt{store: s, conn: conn, tx: tx, claim: claim, expired: expired}, nil, nil
+	a := &attempt{store: s, conn: conn, claim: claim}
+	record, err := a.read(ctx)
+	if err == nil && record == nil {
+		if err = a.begin(ctx); err == nil {
+			return a, nil, nil
 		}
 	}
-	conn.Close()
+	_ = conn.Close() // back to the pool
 	if err != nil {
 		return nil, nil, s.dialect.unavailable("claiming the key", err)
 	}
 	return nil, record, nil
-}
-
-// read returns the record of a key, or nil if it has none.
-func (s *Store) read(ctx context.Context, conn *sql.Conn, claim ichido.Claim) (record *ichido.Record, expired bool, err error) {
-	var r ichido.Record
-	err = conn.QueryRowContext(ctx, s.dialect.read, claim.Key, claim.Scope).
-		Scan(&r.Fingerprint, &r.Response.Status, &r.Response.Header, &r.Response.Body, &expired)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
-	}
-	if r.Response.Body == nil {
-		r.Response.Body = []byte{}
-	}
-	return &r, expired, err
 }
 
 // Purge implements [ichido.Purger].

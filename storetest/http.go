@@ -227,7 +227,7 @@ func conflictingTransactions(s *suite) {
 	v, w := s.serve(ichido.Config{}), s.serve(ichido.Config{})
 	add := func(rw http.ResponseWriter, r *http.Request) bool {
 		if err := s.Add(r.Context()); err != nil {
-			http.Error(rw, "the work failed", http.StatusInternalServerError)
+			http.Error(rw, "the work failed: "+err.Error(), http.StatusInternalServerError)
 			return true
 		}
 		return false

@@ -22,7 +22,7 @@ type Driver struct {
 
 // Pragmas is the DSN of drivers that take any pragma.
 func Pragmas(file string) string {
-	q := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(60000)"}}
+	q := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(60000)", "foreign_keys(ON)"}}
 	return "file:" + file + "?" + q.Encode()
 }
 
@@ -48,6 +48,15 @@ func Run(t *testing.T, d Driver) {
 			}
 		})
 	})
+	for name, test := range map[string]func(*testing.T, Driver){
+		"SlowWorkBlocksNobody": slowWorkBlocksNobody,
+		"ExpiryBySQL":          expiryBySQL,
+		"LockedByAnother":      lockedByAnother,
+		"SpoiltTransactions":   spoiltTransactions,
+		"P7_FailClosed":        failClosed,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, d) })
+	}
 }
 
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") }

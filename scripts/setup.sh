@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what the tests need and the machine lacks: a C compiler (for the race detector), PostgreSQL,
+# PgBouncer. On Debian and Ubuntu it does so by itself where it may; elsewhere it says what is missing.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v go >/dev/null || die "Go is missing: install the version that go.work names, or a newer one"
+
+have_postgres() {
+	[[ -n ${ICHIDO_PG_BIN:-} ]] && return
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null
+}
+have_pgbouncer() { [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null; }
+# A compiler without the C library's headers is as good as none.
+# shellcheck disable=SC2046 # CC may hold flags.
+have_cc() { echo '#include <stdlib.h>' | $(go env CC) -E - >/dev/null 2>&1; }
+
+missing() {
+	have_cc || echo gcc libc6-dev
+	have_postgres || echo postgresql
+	command -v psql >/dev/null || echo postgresql-client
+	have_pgbouncer || echo pgbouncer
+}
+
+packages=$(missing | xargs)
+if [[ -z $packages ]]; then
+	exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+	as_root=(sudo -n)
+fi
+if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
+	die "missing: $packages (the names are Debian's). Install them and run this again."
+fi
+echo "    installing $packages"
+as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086 # A list of names.
+if ! { "${as_root[@]}" update && "${as_root[@]}" install -y --no-install-recommends $packages; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	die "installing $packages failed"
+fi
+left=$(missing | xargs)
+[[ -z $left ]] || die "still missing after installing $packages: $left"
