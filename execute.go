@@ -82,7 +82,8 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p 
 			out, err = m.try(ctx, attempt, run)
 			if err == nil {
 				if out.keep {
-					news = landing{record: &Record{Fingerprint: claim.Fingerprint, Response: out.response}}
+					f.made = Record{Fingerprint: claim.Fingerprint, Response: out.response}
+					news = landing{record: &f.made}
 				}
 				return nil, nil
 			}
@@ -140,8 +141,8 @@ func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) 
 
 // begin asks the store for the claim, for a bounded time, and tells answers from failures.
 func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
-	bounded, cancel := context.WithTimeout(ctx, m.config.StoreTimeout)
-	defer cancel()
+	bounded := within(ctx, m.config.StoreTimeout)
+	defer bounded.end()
 	attempt, record, err := m.store.Begin(bounded, claim)
 	if err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization) {
 		return attempt, record, err
@@ -159,23 +160,23 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, run work) (out outco
 			m.abandon(own, attempt, nil)
 		}
 	}()
-	working, cancel := context.WithTimeout(own, m.config.AttemptTimeout)
-	defer cancel()
+	working := within(own, m.config.AttemptTimeout)
+	defer working.end()
 	out = run(attempt.Context(working))
 	returned = true
 	if !out.keep {
 		return out, m.abandon(own, attempt, out.err)
 	}
-	ending, cancel := context.WithTimeout(own, m.config.StoreTimeout)
-	defer cancel()
+	ending := within(own, m.config.StoreTimeout)
+	defer ending.end()
 	return out, attempt.Complete(ending, out.response)
 }
 
 // abandon ends an attempt that leaves nothing. That the store could not be told is no error to the client, because
 // a transaction that is not committed is nothing; the operator may want to know.
 func (m *Manager) abandon(own context.Context, attempt Attempt, cause error) error {
-	ending, cancel := context.WithTimeout(own, m.config.StoreTimeout)
-	defer cancel()
+	ending := within(own, m.config.StoreTimeout)
+	defer ending.end()
 	err := attempt.Abandon(ending, cause)
 	if err == nil || errors.Is(err, ErrSerialization) {
 		return err

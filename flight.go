@@ -17,6 +17,7 @@ type flightID struct{ scope, key string }
 type flight struct {
 	id          flightID
 	fingerprint []byte // the leader's
+	made        Record // what the leader's attempt stored, if it did
 	stage       stage
 	news        landing       // set when landed
 	changed     chan struct{} // closed at the next change of stage; nil while nobody follows

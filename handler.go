@@ -87,12 +87,11 @@ func (m *Manager) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	limited := http.MaxBytesReader(w, r.Body, limit)
 	if r.ContentLength <= 0 {
-		return io.ReadAll(limited)
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	}
-	body := make([]byte, r.ContentLength)
-	_, err := io.ReadFull(limited, body)
+	body := make([]byte, r.ContentLength) // which net/http does not let the body exceed
+	_, err := io.ReadFull(r.Body, body)
 	return body, err
 }
 
@@ -129,16 +128,18 @@ type call struct {
 	body []byte
 	next http.Handler
 
-	rec    *recorder // of the last run
-	failed error     // the panic of the last run
-	abort  bool      // the last run wants the connection closed without an answer
+	reader bytes.Reader // over body
+	rec    *recorder    // of the last run
+	failed error        // the panic of the last run
+	abort  bool         // the last run wants the connection closed without an answer
 }
 
 // run calls the handler once, from the start, and asks to keep what it answered if that is a success.
 func (c *call) run(ctx context.Context) outcome {
 	c.rec, c.failed, c.abort = newRecorder(c.w, c.m.config.MaxResponseBody), nil, false
 	r := c.r.WithContext(ctx)
-	r.Body = io.NopCloser(bytes.NewReader(c.body))
+	c.reader.Reset(c.body)
+	r.Body = bufferedBody{&c.reader}
 	c.failed = c.protect(r)
 	if c.failed != nil {
 		return outcome{err: c.failed}
@@ -154,6 +155,11 @@ func (c *call) run(ctx context.Context) outcome {
 	}
 	return outcome{keep: true, response: c.rec.response()}
 }
+
+// A bufferedBody is a request body that was read already.
+type bufferedBody struct{ *bytes.Reader }
+
+func (bufferedBody) Close() error { return nil }
 
 // protect turns a panic of the handler into an error.
 func (c *call) protect(r *http.Request) (err error) {

@@ -19,8 +19,8 @@ type recorder struct {
 	w      http.ResponseWriter // for 1xx responses and deadlines only
 	limit  int                 // largest body, in bytes
 	header http.Header
-	sent   http.Header // a snapshot of header taken by the first WriteHeader; later changes do not count
-	status int         // 0 until the first WriteHeader
+	sent   []field // header as it was at the first WriteHeader; later changes do not count
+	status int     // 0 until the first WriteHeader
 	body   []byte
 	err    error // why the response cannot be stored
 }
@@ -49,7 +49,39 @@ func (rec *recorder) WriteHeader(status int) {
 		return
 	}
 	rec.status = status
-	rec.sent = rec.header.Clone()
+	rec.sent = snapshot(rec.header)
+}
+
+// A field is one header field with the values of all its lines.
+type field struct {
+	name   string
+	values []string
+}
+
+// snapshot copies a header, sorted by name, with room for one field more.
+func snapshot(h http.Header) []field {
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	fields := make([]field, 0, len(h)+1)
+	all := make([]string, 0, n)
+	for name, values := range h {
+		from := len(all)
+		all = append(all, values...)
+		fields = append(fields, field{name, all[from:len(all):len(all)]})
+	}
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	return fields
+}
+
+// get returns the values of a field that was set, possibly to none.
+func (rec *recorder) get(name string) (values []string, set bool) {
+	i := slices.IndexFunc(rec.sent, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return rec.sent[i].values, true
 }
 
 func (rec *recorder) Write(p []byte) (int, error) {
@@ -102,19 +134,28 @@ func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
-	if _, set := rec.sent["Content-Type"]; !set && len(rec.body) > 0 && rec.sent.Get("Content-Encoding") == "" {
-		rec.sent.Set("Content-Type", http.DetectContentType(rec.body))
-	}
-	if bodyAllowed(rec.status) {
-		rec.sent.Set("Content-Length", strconv.Itoa(len(rec.body)))
+	_, typed := rec.get("Content-Type")
+	if coding, _ := rec.get("Content-Encoding"); !typed && len(rec.body) > 0 && len(coding) == 0 {
+		rec.sent = append(rec.sent, field{"Content-Type", []string{http.DetectContentType(rec.body)}})
 	}
 }
 
 // sendTo sends what was recorded.
 func (rec *recorder) sendTo(w http.ResponseWriter) {
-	maps.Copy(w.Header(), rec.sent)
-	w.WriteHeader(rec.status)
-	_, _ = w.Write(rec.body) // if this fails the client has gone; it will ask again with its key
+	h := w.Header()
+	for _, f := range rec.sent {
+		h[f.name] = f.values
+	}
+	send(w, rec.status, rec.body)
+}
+
+// send sends the end of a response, with the body's length.
+func send(w http.ResponseWriter, status int, body []byte) {
+	if bodyAllowed(status) {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // if this fails the client has gone; it will ask again with its key
 }
 
 // response returns what is stored of what was recorded.
@@ -131,14 +172,10 @@ func replay(w http.ResponseWriter, stored Response) {
 	h := w.Header()
 	decodeHeader(h, stored.Header)
 	h[replayedHeader] = []string{"true"}
-	if bodyAllowed(stored.Status) {
-		h["Content-Length"] = []string{strconv.Itoa(len(stored.Body))}
-	}
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // the first answer had none; do not let net/http guess one
 	}
-	w.WriteHeader(stored.Status)
-	_, _ = w.Write(stored.Body)
+	send(w, stored.Status, stored.Body)
 }
 
 // replayedHeader marks an answer from the record.
@@ -153,25 +190,22 @@ var notStored = map[string]bool{
 	"Proxy-Authentication-Info": true, // credentials
 }
 
-// encodeHeader returns the stored form of a header: one "Name: value\n" a line, sorted by name, values of one name in
-// their order. Line breaks within a value become spaces, as they do when net/http sends it.
-func encodeHeader(h http.Header) []byte {
-	names := make([]string, 0, len(h))
+// encodeHeader returns the stored form of header fields: one "Name: value\n" a line. Line breaks within a value become
+// spaces, as they do when net/http sends it.
+func encodeHeader(fields []field) []byte {
 	size := 0
-	for name, values := range h {
-		if notStored[name] {
-			continue
-		}
-		names = append(names, name)
-		for _, v := range values {
-			size += len(name) + len(v) + len(": \n")
+	for _, f := range fields {
+		for _, v := range f.values {
+			size += len(f.name) + len(v) + len(": \n")
 		}
 	}
-	slices.Sort(names)
 	out := make([]byte, 0, size)
-	for _, name := range names {
-		for _, v := range h[name] {
-			out = append(out, name...)
+	for _, f := range fields {
+		if notStored[f.name] {
+			continue
+		}
+		for _, v := range f.values {
+			out = append(out, f.name...)
 			out = append(out, ": "...)
 			out = append(out, oneLine.Replace(v)...)
 			out = append(out, '\n')

@@ -1,0 +1,76 @@
+package ichido
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// within is context.WithTimeout for contexts that few look at: it costs one allocation until somebody asks for Done.
+func within(parent context.Context, limit time.Duration) *deadlineContext {
+	return &deadlineContext{parent: parent, deadline: time.Now().Add(limit)}
+}
+
+// A deadlineContext makes its timer when it is first waited for.
+type deadlineContext struct {
+	parent   context.Context
+	deadline time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // nil until somebody waits
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// context returns the real thing.
+func (c *deadlineContext) context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+		if c.ended {
+			c.cancel()
+		}
+	}
+	return c.timed
+}
+
+// end is its cancel function.
+func (c *deadlineContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+func (c *deadlineContext) Deadline() (time.Time, bool) {
+	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
+		return d, true
+	}
+	return c.deadline, true
+}
+
+func (c *deadlineContext) Done() <-chan struct{} { return c.context().Done() }
+
+func (c *deadlineContext) Err() error {
+	c.mu.Lock()
+	asleep := c.timed == nil && !c.ended && time.Until(c.deadline) > 0
+	c.mu.Unlock()
+	if asleep {
+		return c.parent.Err()
+	}
+	return c.context().Err()
+}
+
+// Value asks the real thing if there is one: that is how package context recognises its own kind in a parent.
+func (c *deadlineContext) Value(key any) any {
+	c.mu.Lock()
+	timed := c.timed
+	c.mu.Unlock()
+	if timed != nil {
+		return timed.Value(key)
+	}
+	return c.parent.Value(key)
+}
