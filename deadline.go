@@ -20,6 +20,8 @@ type deadlineContext struct {
 	timed  context.Context // nil until somebody waits
 	cancel context.CancelFunc
 	ended  bool
+
+	verdict verdict // on the answer of the work that runs under this context
 }
 
 // context returns the real thing.
@@ -66,6 +68,9 @@ func (c *deadlineContext) Err() error {
 
 // Value asks the real thing if there is one: that is how package context recognises its own kind in a parent.
 func (c *deadlineContext) Value(key any) any {
+	if key == (verdictKey{}) {
+		return &c.verdict
+	}
 	c.mu.Lock()
 	timed := c.timed
 	c.mu.Unlock()

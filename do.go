@@ -1,6 +1,7 @@
 package ichido
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,57 +32,87 @@ type Result[T any] struct {
 //
 // The value that Do returns went through JSON on the first call as on every later one, so that all see the same.
 //
+// A work that calls [Discard] leaves nothing though it returns nil; its value is returned and not kept.
+//
 // Other errors: ErrInProgress (under the policy Reject at once, under Wait after Config.WaitLimit), ErrMismatch,
-// ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, and ctx's own. After each of them Do may be
+// ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, ErrUnreadable, and ctx's own. After each of them Do may be
 // called again with the same key, except after ErrMismatch. A panic of work leaves nothing and goes on.
 func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx context.Context) (T, error)) (Result[T], error) {
 	var result Result[T]
 	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength {
 		return result, fmt.Errorf("ichido: Do: an operation needs a scope and a key of 1 to %d bytes", maxKeyLength)
 	}
-	claim := Claim{Scope: op.Scope, Key: op.Key, Fingerprint: op.fingerprint(), Retention: m.config.Retention}
-
-	var body []byte
-	var failed error
-	record, err := m.execute(ctx, claim, func(ctx context.Context) outcome {
-		body, failed = nil, nil
-		value, err := work(ctx)
-		if err == nil {
-			body, err = json.Marshal(value)
-		}
-		if err == nil && len(body) > m.config.MaxResponseBody {
-			err = fmt.Errorf("ichido: Do: the result has %d bytes of JSON; Config.MaxResponseBody is %d", len(body), m.config.MaxResponseBody)
-		}
-		if err != nil {
-			failed = err
-			return outcome{err: err}
-		}
-		return outcome{keep: true, response: Response{Status: 200, Header: doHeader, Body: body}}
-	})
+	w := doWork[T]{m: m, op: op, work: work}
+	claim := Claim{Scope: op.Scope, Key: op.Key, Fingerprint: w.fingerprint(m.config.Fingerprint.first()), Retention: m.config.Retention}
+	w.claim = &claim
+	record, err := m.execute(ctx, claim, &w)
 	switch {
 	case err != nil:
 		return result, err
-	case failed != nil:
-		return result, failed
+	case w.err != nil:
+		return result, w.err
 	case record != nil:
+		a, err := m.config.Stored.unpack(&claim, record.Response)
+		if err != nil {
+			return result, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
 		result.Replayed = true
-		body = record.Response.Body
+		w.body = a.body
 	}
-	if err := json.Unmarshal(body, &result.Value); err != nil {
+	if err := json.Unmarshal(w.body, &result.Value); err != nil {
 		return result, fmt.Errorf("ichido: Do: the stored result does not fit %T: %w", result.Value, err)
 	}
 	return result, nil
 }
 
-var doHeader = []byte("Content-Type: application/json\n")
+// doWork is the job of a Do.
+type doWork[T any] struct {
+	m     *Manager
+	op    Operation
+	work  func(ctx context.Context) (T, error)
+	claim *Claim
 
-func (op Operation) fingerprint() []byte {
-	d := newDigest()
-	defer d.free()
-	d.add("do")
-	d.addRaw(op.Input)
-	return d.sum()
+	body []byte // the JSON of the last run's value
+	err  error  // the last run's
 }
+
+func (w *doWork[T]) run(ctx context.Context) outcome {
+	var value T
+	w.body = nil
+	if value, w.err = w.work(ctx); w.err == nil {
+		w.body, w.err = json.Marshal(value)
+	}
+	stored := &w.m.config.Stored
+	if w.err == nil && len(w.body) > stored.MaxBody {
+		w.err = fmt.Errorf("ichido: Do: the result has %d bytes of JSON; Config.Stored.MaxBody is %d", len(w.body), stored.MaxBody)
+	}
+	if w.err == nil && verdictOf(ctx).said.Load() == discard {
+		return outcome{}
+	}
+	var response Response
+	if w.err == nil {
+		response, w.err = stored.pack(w.claim, 200, doFields, w.body)
+	}
+	return outcome{keep: w.err == nil, response: response, err: w.err}
+}
+
+func (w *doWork[T]) same(stored []byte) (bool, error) {
+	secret, err := w.m.config.Fingerprint.secretOf(stored)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return bytes.Equal(w.fingerprint(secret), stored), nil
+}
+
+func (w *doWork[T]) fingerprint(secret *Secret) []byte {
+	d := newDigest(secret)
+	defer d.free(secret)
+	d.addText("do")
+	d.add(w.op.Input)
+	return d.sum(secret)
+}
+
+var doFields = []field{{"Content-Type", []string{"application/json"}}}
 
 // The failures of an execution. Each wraps its cause.
 var (
@@ -90,4 +121,8 @@ var (
 
 	// ErrNotCommitted says that the work ran but that the database refused to commit it; nothing was left.
 	ErrNotCommitted = errors.New("ichido: the database refused to commit; nothing was left")
+
+	// ErrUnreadable says that the key is completed, but that its record cannot be read: it was written with a secret
+	// that this process does not have, by a later release, or was changed. Nothing was run.
+	ErrUnreadable = errors.New("ichido: the record cannot be read; nothing was done")
 )

@@ -20,9 +20,16 @@ const (
 	looksAtOnce  = 4                      // waiting leaders that ask the store at the same time, over all keys
 )
 
-// work runs the operation once. It is called again, with another context, when the database aborted the
-// transaction of an earlier call.
-type work func(ctx context.Context) outcome
+// A job is the operation of one request.
+type job interface {
+	// run runs the operation once. It is called again, with another context, when the database aborted the
+	// transaction of an earlier call.
+	run(ctx context.Context) outcome
+
+	// same reports whether a record with another fingerprint than the claim's is of this request all the same,
+	// because its fingerprint is of another form. An error means that it cannot tell.
+	same(fingerprint []byte) (bool, error)
+}
 
 // An outcome is what work asks for: that its response be kept, or that nothing be left.
 type outcome struct {
@@ -31,11 +38,11 @@ type outcome struct {
 	err      error    // if not keep: why the work failed; nil if it refused on purpose
 }
 
-// execute makes the operation of claim take effect once. It returns the record to replay, or nil if run was called
+// execute makes the operation of claim take effect once. It returns the record to replay, or nil if the job ran
 // and its attempt ended as the last outcome asked. An error is one of ErrInProgress, ErrMismatch, ErrUnavailable,
 // ErrSerialization, ErrCommitUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
 // ErrCommitUnknown does not know.
-func (m *Manager) execute(ctx context.Context, claim Claim, run work) (*Record, error) {
+func (m *Manager) execute(ctx context.Context, claim Claim, j job) (*Record, error) {
 	id := flightID{claim.Scope, claim.Key}
 	p := patience{ctx: ctx, limit: m.config.WaitLimit}
 	defer p.end()
@@ -44,7 +51,7 @@ func (m *Manager) execute(ctx context.Context, claim Claim, run work) (*Record, 
 		var record *Record
 		var err error
 		if leads {
-			record, err = m.lead(ctx, f, claim, run, &p)
+			record, err = m.lead(ctx, f, claim, j, &p)
 		} else {
 			record, err = m.follow(f, claim, &p)
 		}
@@ -53,10 +60,13 @@ func (m *Manager) execute(ctx context.Context, claim Claim, run work) (*Record, 
 			continue
 		case err != nil:
 			return nil, err
-		case record != nil && !bytes.Equal(record.Fingerprint, claim.Fingerprint):
-			return nil, ErrMismatch
+		case record == nil || bytes.Equal(record.Fingerprint, claim.Fingerprint):
+			return record, nil
 		}
-		return record, nil
+		if same, err := j.same(record.Fingerprint); err != nil || same {
+			return record, err
+		}
+		return nil, ErrMismatch
 	}
 }
 
@@ -65,7 +75,7 @@ var errLeadYourself = errors.New("nothing known of the key")
 
 // lead talks to the store for all requests on the flight, and lands it whichever way it ends, a panic of the work
 // included.
-func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p *patience) (*Record, error) {
+func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *patience) (*Record, error) {
 	news := landing{err: errLeadYourself}
 	defer func() { m.flights.land(f, news) }()
 
@@ -79,7 +89,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, run work, p 
 		if err == nil {
 			m.flights.move(f, running)
 			var out outcome
-			out, err = m.try(ctx, attempt, run)
+			out, err = m.try(ctx, attempt, j)
 			if err == nil {
 				if out.keep {
 					f.made = Record{Fingerprint: claim.Fingerprint, Response: out.response}
@@ -152,17 +162,18 @@ func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 
 // try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
 // the work has its own deadline, and so has its ending.
-func (m *Manager) try(ctx context.Context, attempt Attempt, run work) (out outcome, err error) {
+func (m *Manager) try(ctx context.Context, attempt Attempt, j job) (out outcome, err error) {
 	own := context.WithoutCancel(ctx)
-	returned := false
+	began, returned := time.Now(), false
 	defer func() {
-		if !returned { // run panicked, or its goroutine exits
+		m.pace.note(time.Since(began))
+		if !returned { // the job panicked, or its goroutine exits
 			m.abandon(own, attempt, nil)
 		}
 	}()
 	working := within(own, m.config.AttemptTimeout)
 	defer working.end()
-	out = run(attempt.Context(working))
+	out = j.run(attempt.Context(working))
 	returned = true
 	if !out.keep {
 		return out, m.abandon(own, attempt, out.err)

@@ -1,108 +1,193 @@
 package ichido
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"hash"
+	"errors"
+	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// fingerprintVersion precedes each stored fingerprint, so that a later format can be told from this one.
-const fingerprintVersion = 1
+// A Fingerprint says how requests under one key are compared: what makes a request another one. The zero value
+// compares method, path, query, content type and body.
+//
+// A JSON body is compared canonically: the order of members (at every depth), white space and escapes do not matter;
+// numbers are compared by their text, so that 9007199254740993 is not 9007199254740992; a body that is not unambiguous
+// JSON (duplicate members, invalid UTF-8, lone surrogates) is compared by its bytes. Forms
+// (application/x-www-form-urlencoded, multipart/form-data) are compared by their fields: the order of fields with
+// different names, the encoding of characters and the boundary do not matter, the contents of files do. Every other body
+// is compared by its bytes, and a body with a Content-Encoding as it was sent.
+//
+// A change of these settings, unlike a release of this package, makes requests under stored keys look different.
+type Fingerprint struct {
+	// Raw compares every body by its bytes.
+	Raw bool
 
-// fingerprintOf returns the digest by which a request is recognised: of its method, path, query, media type and body,
-// each with its length before it. JSON bodies are compared canonically: the order of members, white space and
-// escapes do not matter, numbers are compared by their text. A body that is not unambiguous JSON (duplicate
-// members, invalid UTF-8, lone surrogates) is compared by its bytes.
-func fingerprintOf(r *http.Request, body []byte) []byte {
-	d := newDigest()
-	defer d.free()
-	d.add(r.Method)
-	d.add(r.URL.EscapedPath())
-	d.add(r.URL.RawQuery)
-	mediaType := mediaTypeOf(r.Header.Get("Content-Type"))
-	d.add(mediaType)
-	if !isJSON(mediaType) || !d.addJSON(body) {
-		d.addRaw(body)
-	}
-	return d.sum()
+	// Only compares, of a JSON body, the values that these JSON Pointers (RFC 6901) name, such as "/order/id", for
+	// clients that cannot send the same body twice.
+	Only []string
+
+	// Ignore leaves out of a JSON body the values that these JSON Pointers name, such as "/sent_at".
+	Ignore []string
+
+	// Func replaces all of the above, and method, path and query too: requests are the same if it returns the same
+	// bytes for them. body is the whole body. An error refuses the request with 400 and is shown to the client.
+	Func func(r *http.Request, body []byte) ([]byte, error)
+
+	// Secrets key the digest (HMAC-SHA-256), so that who reads the table cannot find out a request by trying. The
+	// first one is used for new records; the others are still recognised. Records made before there was a secret are
+	// recognised too.
+	Secrets []Secret
 }
 
-// mediaTypeOf returns the media type of a Content-Type field without its parameters.
-func mediaTypeOf(contentType string) string {
+// A Secret is a key for cryptography, with a name by which stored data refers to it.
+type Secret struct {
+	ID  string // 1 to 32 bytes, unique; not secret
+	Key []byte // 32 bytes
+}
+
+func (f *Fingerprint) check() error {
+	if f.Func != nil && (f.Raw || f.Only != nil || f.Ignore != nil) || f.Raw && (f.Only != nil || f.Ignore != nil) || f.Only != nil && f.Ignore != nil {
+		return errors.New("only one of the fields Raw, Only, Ignore and Func of Config.Fingerprint may be set")
+	}
+	for _, p := range slices.Concat(f.Only, f.Ignore) {
+		if !jsontext.Pointer(p).IsValid() || p == "" {
+			return fmt.Errorf("%q in Config.Fingerprint is not a JSON Pointer to a member, such as \"/sent_at\"", p)
+		}
+	}
+	return checkSecrets("Config.Fingerprint.Secrets", f.Secrets)
+}
+
+func checkSecrets(field string, secrets []Secret) error {
+	seen := make(map[string]bool)
+	for _, s := range secrets {
+		switch {
+		case s.ID == "" || len(s.ID) > 32 || seen[s.ID] || strings.ContainsAny(s.ID, "\r\n"):
+			return fmt.Errorf("the field %s has the id %q; ids are unique and have 1 to 32 bytes", field, s.ID)
+		case len(s.Key) != 32:
+			return fmt.Errorf("the secret %q in %s has %d bytes; it must have 32", s.ID, field, len(s.Key))
+		}
+		seen[s.ID] = true
+	}
+	return nil
+}
+
+// The stored form of a fingerprint is one byte that names the form, the id of the secret with a length byte before it
+// if there is one, and the digest. The forms are frozen by testdata/fingerprints.json: a change needs a new number, and
+// the old ones must still be computed, or an upgrade would make stored keys mismatches.
+const (
+	plainForm byte = 1 // SHA-256
+	keyedForm byte = 2 // HMAC-SHA-256
+)
+
+// errUnknownForm says that a record was made with a secret or by a release that this process does not know.
+var errUnknownForm = errors.New("ichido: the record's fingerprint was made with a secret that is not in Config.Fingerprint.Secrets, or by a later release")
+
+// of returns the fingerprint of a request for a new record.
+func (f *Fingerprint) of(r *http.Request, body []byte) ([]byte, error) {
+	return f.compute(r, body, f.first())
+}
+
+// first returns the secret for new records, or nil.
+func (f *Fingerprint) first() *Secret {
+	if len(f.Secrets) == 0 {
+		return nil
+	}
+	return &f.Secrets[0]
+}
+
+// again returns the fingerprint of a request in the form of a stored one, so that the two can be compared.
+func (f *Fingerprint) again(stored []byte, r *http.Request, body []byte) ([]byte, error) {
+	secret, err := f.secretOf(stored)
+	if err != nil {
+		return nil, err
+	}
+	return f.compute(r, body, secret)
+}
+
+// secretOf returns the secret of a stored fingerprint, nil if it has none.
+func (f *Fingerprint) secretOf(stored []byte) (*Secret, error) {
+	switch {
+	case len(stored) > 0 && stored[0] == plainForm:
+		return nil, nil
+	case len(stored) > 1 && stored[0] == keyedForm && len(stored) >= 2+int(stored[1]):
+		id := stored[2 : 2+int(stored[1])]
+		if i := slices.IndexFunc(f.Secrets, func(s Secret) bool { return s.ID == string(id) }); i >= 0 {
+			return &f.Secrets[i], nil
+		}
+	}
+	return nil, errUnknownForm
+}
+
+func (f *Fingerprint) compute(r *http.Request, body []byte, secret *Secret) ([]byte, error) {
+	d := newDigest(secret)
+	defer d.free(secret)
+	if f.Func != nil {
+		own, err := f.Func(r, body)
+		if err != nil {
+			return nil, err
+		}
+		d.addText("own")
+		d.add(own)
+		return d.sum(secret), nil
+	}
+	d.addText(r.Method)
+	d.addText(r.URL.EscapedPath())
+	d.addForm(parseForm(r.URL.RawQuery))
+	f.addBody(d, r.Header, body)
+	return d.sum(secret), nil
+}
+
+// addBody adds the content type and the body, in the form in which they are compared.
+func (f *Fingerprint) addBody(d *digest, h http.Header, body []byte) {
+	contentType := h.Get("Content-Type")
+	media, params := mediaTypeOf(contentType)
+	encoded := h.Get("Content-Encoding")
+	switch {
+	case f.Raw || encoded != "":
+	case isJSON(media):
+		if d.addJSON(media, body, f.Only, f.Ignore) {
+			return
+		}
+	case media == "application/x-www-form-urlencoded":
+		if fields, ok := parseFormStrictly(string(body)); ok {
+			d.add(formKind)
+			d.addText(media)
+			d.addForm(fields)
+			return
+		}
+	case media == "multipart/form-data":
+		if fields, ok := parseMultipart(body, params["boundary"]); ok {
+			d.add(formKind)
+			d.addText(media)
+			d.addForm(fields)
+			return
+		}
+	}
+	d.add(rawKind)
+	d.addText(contentType)
+	d.addText(encoded)
+	d.add(body)
+}
+
+var rawKind, jsonKind, formKind = []byte("raw"), []byte("json"), []byte("form") // how a body is compared
+
+// mediaTypeOf returns the media type of a Content-Type field, in lower case, and its parameters.
+func mediaTypeOf(contentType string) (media string, params map[string]string) {
 	switch contentType {
 	case "", "application/json":
-		return contentType
+		return contentType, nil
 	}
-	mediaType, _, err := mime.ParseMediaType(contentType)
+	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		return strings.ToLower(contentType)
+		return "", nil
 	}
-	return mediaType
+	return media, params
 }
 
 func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
-}
-
-// A digest hashes a sequence of parts so that no two sequences look alike.
-type digest struct {
-	hash    hash.Hash
-	length  [8]byte
-	scratch []byte // holds a canonical copy of a body
-}
-
-var digests = sync.Pool{New: func() any { return &digest{hash: sha256.New()} }}
-
-func newDigest() *digest { return digests.Get().(*digest) }
-
-const keptScratch = 64 << 10 // larger buffers are not kept for the next request
-
-func (d *digest) free() {
-	d.hash.Reset()
-	if cap(d.scratch) > keptScratch {
-		d.scratch = nil
-	}
-	digests.Put(d)
-}
-
-func (d *digest) add(part string) {
-	d.scratch = append(d.scratch[:0], part...)
-	d.write(d.scratch)
-}
-
-var rawKind, jsonKind = []byte("raw"), []byte("json") // how a body is compared
-
-func (d *digest) addRaw(body []byte) {
-	d.write(rawKind)
-	d.write(body)
-}
-
-// addJSON adds a body that is unambiguous JSON, and reports whether it was.
-func (d *digest) addJSON(body []byte) bool {
-	d.scratch = append(d.scratch[:0], body...)
-	value := jsontext.Value(d.scratch)
-	err := value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-	if err != nil {
-		return false
-	}
-	d.write(jsonKind)
-	d.write(value)
-	d.scratch = value
-	return true
-}
-
-func (d *digest) write(part []byte) {
-	binary.BigEndian.PutUint64(d.length[:], uint64(len(part)))
-	d.hash.Write(d.length[:])
-	d.hash.Write(part)
-}
-
-func (d *digest) sum() []byte {
-	return d.hash.Sum(append(make([]byte, 0, 1+sha256.Size), fingerprintVersion))
 }

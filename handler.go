@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"slices"
 )
 
 // errNoPrincipal refuses a request whose ScopeFunc named no principal.
@@ -15,41 +16,58 @@ var errNoPrincipal = errors.New("the scope function returned no principal")
 
 // Wrap returns a handler that lets next take effect once for each key.
 //
-// It applies to POST and PATCH; other methods are idempotent by themselves (RFC 9110, section 9.2.2) and pass
-// through, with a key or without. next runs with the attempt's context: a transaction store offers its open
-// transaction there, and the rows that next writes in it are committed together with the key and the answer, or not
-// at all. An answer below 400 is committed, stored, and then sent; 400 and above rolls back, is sent, and frees the
-// key. A panic of next rolls back and is answered 500 (http.ErrAbortHandler is passed on).
+// It applies to Config.Methods, POST and PATCH by default; other methods pass through, with a key or without. next runs
+// with the attempt's context: a transaction store offers its open transaction there, and the rows that next writes in it
+// are committed together with the key and the answer, or not at all. An answer below 400 is committed, stored, and then
+// sent; 400 and above rolls back, is sent, and frees the key, unless Config.Keep, [Keep] or [Discard] say otherwise. A
+// panic of next rolls back and is answered 500 (http.ErrAbortHandler is passed on).
 //
 // next must not send anything by other ways than its ResponseWriter, and must not end the transaction. It may be
 // called again for one request, when the database aborted the transaction to keep order between transactions.
 //
-// Responses are buffered: a handler that flushes, hijacks or writes more than Config.MaxResponseBody gets an error
-// from that call, nothing is committed, and the client gets 500.
+// Responses are buffered, so a flush does nothing. What cannot be buffered fails: a handler that hijacks, sends trailers
+// or server-sent events, or writes more than Config.Stored.MaxBody gets an error from that call where it can return one,
+// nothing is committed, and the client gets 500. Informational responses (103) are sent at once, by first requests only.
 func (m *Manager) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost && r.Method != http.MethodPatch {
+		if !slices.Contains(m.config.Methods, r.Method) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		lines := r.Header[KeyHeader]
-		if len(lines) == 0 {
-			if m.config.Optional {
-				next.ServeHTTP(w, r)
-			} else {
-				m.refuse(w, r, keyRequired, "", nil)
-			}
+		if m.config.KeyFrom == nil && len(r.Header[m.config.Header]) == 0 {
+			m.withoutKey(w, r, next)
 			return
 		}
-		m.serve(w, r, lines, next)
+		m.serve(w, r, next)
 	})
 }
 
-// serve handles a request that carries a key.
-func (m *Manager) serve(w http.ResponseWriter, r *http.Request, lines []string, next http.Handler) {
-	key, err := parseKey(lines)
-	if err != nil {
+func (m *Manager) withoutKey(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if m.config.Optional {
+		next.ServeHTTP(w, r)
+		return
+	}
+	m.refuse(w, r, keyRequired, "", nil)
+}
+
+// serve handles a request that may carry a key.
+func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	var body []byte
+	var err error
+	if m.config.KeyFrom != nil {
+		if body, err = m.readBody(w, r); err != nil {
+			m.refuseBody(w, r, err)
+			return
+		}
+	}
+	key, err := m.keyOf(r, body)
+	switch {
+	case err != nil:
 		m.refuse(w, r, keyInvalid, err.Error(), nil)
+		return
+	case key == "": // only KeyFrom may find none
+		r.Body = newBufferedBody(body)
+		m.withoutKey(w, r, next)
 		return
 	}
 	scope, err := m.scopeOf(r)
@@ -57,24 +75,29 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, lines []string, 
 		m.refuse(w, r, noPrincipal, "", err)
 		return
 	}
-	body, err := m.readBody(w, r)
+	if m.config.KeyFrom == nil {
+		if body, err = m.readBody(w, r); err != nil {
+			m.refuseBody(w, r, err)
+			return
+		}
+	}
+	fingerprint, err := m.config.Fingerprint.of(r, body)
 	if err != nil {
-		m.refuseBody(w, r, err)
+		m.refuse(w, r, fingerprintFailed, err.Error(), nil)
 		return
 	}
-	claim := Claim{Scope: scope, Key: key, Fingerprint: fingerprintOf(r, body), Retention: m.config.Retention}
-
-	call := call{m: m, w: w, r: r, body: body, next: next}
-	record, err := m.execute(r.Context(), claim, call.run)
+	c := call{m: m, w: w, r: r, body: body, next: next,
+		claim: Claim{Scope: scope, Key: key, Fingerprint: fingerprint, Retention: m.config.Retention}}
+	record, err := m.execute(r.Context(), c.claim, &c)
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client left before anything began; there is nobody to answer
 	case err != nil:
 		m.refuse(w, r, kindOf(err), "", err)
 	case record != nil:
-		replay(w, record.Response)
+		c.replay(record)
 	default:
-		call.answer()
+		c.answer()
 	}
 }
 
@@ -116,17 +139,20 @@ func kindOf(err error) *kind {
 		return contention
 	case errors.Is(err, ErrNotCommitted):
 		return notCommitted
+	case errors.Is(err, ErrUnreadable):
+		return unreadable
 	}
 	return storeUnavailable
 }
 
 // A call is one request on its way through its handler, which may run more than once.
 type call struct {
-	m    *Manager
-	w    http.ResponseWriter
-	r    *http.Request
-	body []byte
-	next http.Handler
+	m     *Manager
+	w     http.ResponseWriter
+	r     *http.Request
+	body  []byte
+	next  http.Handler
+	claim Claim
 
 	reader bytes.Reader // over body
 	rec    *recorder    // of the last run
@@ -134,30 +160,49 @@ type call struct {
 	abort  bool         // the last run wants the connection closed without an answer
 }
 
-// run calls the handler once, from the start, and asks to keep what it answered if that is a success.
+// run calls the handler once, from the start.
 func (c *call) run(ctx context.Context) outcome {
-	c.rec, c.failed, c.abort = newRecorder(c.w, c.m.config.MaxResponseBody), nil, false
+	limit := c.m.config.Stored.MaxBody
+	if c.m.config.Stored.TooLarge == Tombstone {
+		limit = maxBuffered
+	}
+	c.rec, c.failed, c.abort = newRecorder(c.w, limit), nil, false
 	r := c.r.WithContext(ctx)
 	c.reader.Reset(c.body)
 	r.Body = bufferedBody{&c.reader}
-	c.failed = c.protect(r)
-	if c.failed != nil {
+	if c.failed = c.protect(r); c.failed != nil {
 		return outcome{err: c.failed}
 	}
 	c.rec.finish()
 	switch {
 	case c.rec.err != nil:
 		return outcome{err: c.rec.err}
+	case verdictOf(ctx).keeps(c.m.config.Keep(c.rec.status)):
+		response, err := c.m.config.Stored.pack(&c.claim, c.rec.status, c.rec.sent, c.rec.body)
+		if err != nil {
+			c.rec.err = err
+			return outcome{err: err}
+		}
+		return outcome{keep: true, response: response}
 	case c.rec.status >= 500:
 		return outcome{err: ErrServerError}
-	case c.rec.status >= 400:
-		return outcome{}
 	}
-	return outcome{keep: true, response: c.rec.response()}
+	return outcome{}
+}
+
+// same compares the request with a record whose fingerprint has another form.
+func (c *call) same(stored []byte) (bool, error) {
+	again, err := c.m.config.Fingerprint.again(stored, c.r, c.body)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return bytes.Equal(again, stored), nil
 }
 
 // A bufferedBody is a request body that was read already.
 type bufferedBody struct{ *bytes.Reader }
+
+func newBufferedBody(body []byte) io.ReadCloser { return bufferedBody{bytes.NewReader(body)} }
 
 func (bufferedBody) Close() error { return nil }
 
@@ -187,7 +232,41 @@ func (c *call) answer() {
 	case c.rec.err != nil:
 		c.m.refuse(c.w, c.r, unstorable, "", c.rec.err)
 	default:
+		c.m.expose(c.w, c.r)
 		c.rec.sendTo(c.w)
+	}
+}
+
+// replay answers from the record.
+func (c *call) replay(record *Record) {
+	m := c.m
+	if m.config.BeforeReplay != nil {
+		if err := m.config.BeforeReplay(c.r); err != nil {
+			m.log.InfoContext(c.r.Context(), "ichido: a replay was refused", "error", err)
+			m.refuse(c.w, c.r, replayRefused, "", err)
+			return
+		}
+	}
+	a, err := m.config.Stored.unpack(&c.claim, record.Response)
+	switch {
+	case err != nil:
+		m.refuse(c.w, c.r, unreadable, "", err)
+	case a.tombstone:
+		if location := a.header.Get("Location"); location != "" {
+			c.w.Header().Set("Location", location)
+		}
+		c.w.Header().Set(replayedHeader, "true")
+		m.refuse(c.w, c.r, answerNotKept, "", nil)
+	default:
+		m.expose(c.w, c.r)
+		replay(c.w, a)
+	}
+}
+
+// expose lets scripts of other origins read the fields that a client needs (Fetch, CORS protocol).
+func (m *Manager) expose(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != "" {
+		w.Header().Add("Access-Control-Expose-Headers", replayedHeader+", Location, Retry-After")
 	}
 }
 

@@ -1,39 +1,149 @@
 package ichido
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"regexp"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// KeyHeader is the field that carries the key (draft-ietf-httpapi-idempotency-key-header-07, section 2.1).
+// KeyHeader is the field that carries the key if Config.Header does not name another one
+// (draft-ietf-httpapi-idempotency-key-header-07, section 2.1).
 const KeyHeader = "Idempotency-Key"
 
 const maxKeyLength = 255
 
-// parseKey returns the key in the lines of the Idempotency-Key field. The draft asks for a String of RFC 9651, with
-// quotes; nearly every client sends the key bare. Both name the same key. Parameters are ignored. What is neither is
-// an error that says why: to ignore it would run the request unprotected.
-func parseKey(lines []string) (string, error) {
+// A KeyFormat refuses keys that are well-formed but not good enough, such as guessable ones. The zero value accepts
+// every key. The draft recommends to fix the format, to publish it, and to check it first (section 5).
+type KeyFormat struct {
+	// MinLength is the smallest number of characters. Zero means 1.
+	MinLength int
+	// MaxLength is the largest number of characters, at most 255. Zero means 255.
+	MaxLength int
+	// Pattern is a regular expression, in the syntax that RE2 and ECMAScript share, for the whole key. "" accepts all.
+	Pattern string
+	// Name tells people what Pattern asks for, as in "a UUID".
+	Name string
+
+	pattern *regexp.Regexp
+}
+
+// UUIDKeys accepts UUIDs only, in their usual form of 36 characters (RFC 9562).
+var UUIDKeys = KeyFormat{
+	MinLength: 36, MaxLength: 36, Name: "a UUID",
+	Pattern: "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}",
+}
+
+func (f *KeyFormat) fill() error {
+	if f.MinLength == 0 {
+		f.MinLength = 1
+	}
+	if f.MaxLength == 0 {
+		f.MaxLength = maxKeyLength
+	}
+	if f.MinLength < 1 || f.MinLength > f.MaxLength || f.MaxLength > maxKeyLength {
+		return fmt.Errorf("the field Config.KeyFormat asks for %d to %d characters; it must be within 1 to %d", f.MinLength, f.MaxLength, maxKeyLength)
+	}
+	if f.Pattern == "" {
+		return nil
+	}
+	if f.Name == "" {
+		f.Name = "of the form " + f.Pattern
+	}
+	var err error
+	if f.pattern, err = regexp.Compile("^(?:" + f.Pattern + ")$"); err != nil {
+		return fmt.Errorf("the field Config.KeyFormat.Pattern is %q: %w", f.Pattern, err)
+	}
+	return nil
+}
+
+// check says what is wrong with a key.
+func (f *KeyFormat) check(key string) error {
+	switch {
+	case key == "":
+		return errors.New("the key is empty")
+	case len(key) > f.MaxLength:
+		return fmt.Errorf("the key has %d characters; at most %d are accepted", len(key), f.MaxLength)
+	case len(key) < f.MinLength:
+		return fmt.Errorf("the key has %d characters; at least %d are needed, because a short key is easy to guess", len(key), f.MinLength)
+	case f.pattern != nil && !f.pattern.MatchString(key):
+		return fmt.Errorf("the key is not %s", f.Name)
+	}
+	return nil
+}
+
+// keyOf returns the key of a request, or "" if it has none.
+func (m *Manager) keyOf(r *http.Request, body []byte) (string, error) {
+	var key string
+	var err error
+	if m.config.KeyFrom != nil {
+		if key, err = m.config.KeyFrom(r, body); key == "" && err == nil {
+			return "", nil
+		}
+		if err == nil {
+			err = printable(key)
+		}
+	} else {
+		lines := r.Header[m.config.Header]
+		if len(lines) == 0 {
+			return "", nil
+		}
+		key, err = parseKey(lines, m.config.StrictKeys)
+	}
+	if err == nil {
+		err = m.config.KeyFormat.check(key)
+	}
+	return key, err
+}
+
+func printable(key string) error {
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return errAt(i, "%q is not allowed in a key; only ASCII characters are", key[i])
+		}
+	}
+	return nil
+}
+
+// KeyFromJSON takes the key from the string that a JSON Pointer (RFC 6901) names in the body, such as "/event_id", for
+// [Config].KeyFrom.
+func KeyFromJSON(pointer string) func(*http.Request, []byte) (string, error) {
+	return func(_ *http.Request, body []byte) (string, error) {
+		value, err := choose(body, []string{pointer}, nil)
+		if err != nil {
+			return "", fmt.Errorf("the body is not JSON that could hold a key at %s", pointer)
+		}
+		var dec = jsontext.NewDecoder(strings.NewReader(string(value)))
+		_, _ = dec.ReadToken() // {
+		if _, err := dec.ReadToken(); err != nil || dec.StackDepth() == 0 {
+			return "", nil // } comes at once: there is no such member
+		}
+		token, err := dec.ReadToken()
+		if err != nil || token.Kind() != '"' {
+			return "", fmt.Errorf("the key at %s in the body is not a string", pointer)
+		}
+		return token.String(), nil
+	}
+}
+
+// parseKey returns the key in the lines of the field. The draft asks for a String of RFC 9651, with quotes; nearly every
+// client sends the key bare. Both name the same key, unless strict refuses the second. Parameters are ignored. What is
+// neither is an error that says why: to ignore it would run the request unprotected.
+func parseKey(lines []string, strict bool) (string, error) {
 	if len(lines) != 1 {
 		return "", fmt.Errorf("the field was sent %d times; send it once", len(lines))
 	}
 	value := strings.Trim(lines[0], " \t")
-	var key string
-	var err error
 	if strings.HasPrefix(value, `"`) {
-		key, err = parseQuoted(value)
-	} else {
-		key, err = parseBare(value)
+		return parseQuoted(value)
 	}
-	switch {
-	case err != nil:
-		return "", err
-	case key == "":
-		return "", fmt.Errorf("the key is empty")
-	case len(key) > maxKeyLength:
-		return "", fmt.Errorf("the key has %d characters; at most %d are accepted", len(key), maxKeyLength)
+	if strict && value != "" {
+		return "", errAt(0, "the key must be in double quotes (RFC 9651, String)")
 	}
-	return key, nil
+	return parseBare(value)
 }
 
 // parseQuoted parses a String (RFC 9651, section 4.2.5) and what may follow it.

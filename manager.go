@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type Manager struct {
 	log     *slog.Logger
 	flights *flights
 	looks   chan struct{} // limits how many waiters ask the store at once
+	pace    *pace
 }
 
 // Policy says what happens to a request whose key has an attempt in progress.
@@ -30,10 +32,36 @@ const (
 	Wait
 )
 
-// Config holds what has a sensible default. The zero value is ready to use, and so is nil in its place.
+// Config holds what has a sensible default. The zero value is ready to use, and so is nil in its place. Routes that
+// differ get a Manager each, by [Manager.With].
 type Config struct {
+	// Methods are the methods to which the Manager applies; others pass through, with a key or without.
+	// Default: POST and PATCH, which are not idempotent by themselves (RFC 9110, section 9.2.2).
+	Methods []string
+
 	// Optional lets requests without a key run unprotected. Default: they are refused with 400.
 	Optional bool
+
+	// Header is the field that carries the key. Default: Idempotency-Key.
+	Header string
+
+	// StrictKeys refuses keys that are not in double quotes, as the draft has them. Default: both forms are accepted,
+	// and name the same key.
+	StrictKeys bool
+
+	// KeyFormat refuses keys that are not good enough. Default: every key of 1 to 255 characters is accepted.
+	KeyFormat KeyFormat
+
+	// KeyFrom takes the key from elsewhere than a field: a webhook's event id, a member of the body (KeyFromJSON). It
+	// returns "" if the request has none, and an error if it has a bad one. Default: Header carries the key.
+	KeyFrom func(r *http.Request, body []byte) (string, error)
+
+	// AcrossRoutes makes a key unique for its principal over all routes: on a second route it is a mismatch.
+	// Default: one key on two routes names two operations.
+	AcrossRoutes bool
+
+	// Fingerprint says how the requests under one key are compared.
+	Fingerprint Fingerprint
 
 	// InProgress is the policy for duplicates of a running request. Default: Reject.
 	InProgress Policy
@@ -56,9 +84,25 @@ type Config struct {
 	// before the work begins, so that it can be compared and run again. Default: 1 MiB.
 	MaxRequestBody int64
 
-	// MaxResponseBody is the largest response body in bytes. A handler that writes more gets an error from Write,
-	// nothing is committed, and the client gets 500. Default: 1 MiB.
-	MaxResponseBody int
+	// Keep decides which answers are committed and kept, by their status; what it declines is rolled back, sent, and
+	// its key is free again. A handler overrules it for one answer with [Keep] or [Discard].
+	// Default: those below 400.
+	Keep func(status int) bool
+
+	// Stored are rules for what is stored of an answer.
+	Stored Stored
+
+	// BeforeReplay is asked before an answer is replayed to r, for instance whether its sender may still see it. An
+	// error refuses with 403; it is logged, not shown. The request has passed the same handlers in front of the
+	// Manager as a first one. Default: not asked.
+	BeforeReplay func(r *http.Request) error
+
+	// ConflictStatus and MismatchStatus replace 409 and 422, for clients that know other ones.
+	ConflictStatus, MismatchStatus int
+
+	// WriteProblem replaces how problems are sent, for an API with an error format of its own. Retry-After and Link
+	// are set when it is called. Default: application/problem+json (RFC 9457).
+	WriteProblem func(w http.ResponseWriter, r *http.Request, p Problem)
 
 	// Language of the titles of problem documents for clients that accept neither English nor Japanese: "en" or
 	// "ja". Default: "en".
@@ -99,7 +143,22 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 		log:     c.Logger,
 		flights: new(flights),
 		looks:   make(chan struct{}, looksAtOnce),
+		pace:    new(pace),
 	}, nil
+}
+
+// With returns a Manager for other routes, on the same store and with the same scope, whose Config is that of m as change
+// leaves it.
+func (m *Manager) With(change func(*Config)) (*Manager, error) {
+	c := m.config
+	c.Methods = slices.Clone(c.Methods)
+	change(&c)
+	if err := c.fill(); err != nil {
+		return nil, fmt.Errorf("ichido: With: %w", err)
+	}
+	other := *m
+	other.config, other.log, other.pace = c, c.Logger, new(pace)
+	return &other, nil
 }
 
 // fill puts defaults where fields are zero and refuses what makes no sense.
@@ -124,14 +183,38 @@ func (c *Config) fill() error {
 	if c.InProgress != Reject && c.InProgress != Wait {
 		return fmt.Errorf("the field Config.InProgress is %d; it must be Reject or Wait", c.InProgress)
 	}
-	if c.MaxRequestBody < 0 || c.MaxResponseBody < 0 {
-		return errors.New("the fields Config.MaxRequestBody and Config.MaxResponseBody must be positive, or zero for the default 1 MiB")
+	if c.MaxRequestBody < 0 {
+		return errors.New("the field Config.MaxRequestBody must be positive, or zero for the default 1 MiB")
 	}
 	if c.MaxRequestBody == 0 {
 		c.MaxRequestBody = 1 << 20
 	}
-	if c.MaxResponseBody == 0 {
-		c.MaxResponseBody = 1 << 20
+	if c.Methods == nil {
+		c.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if c.Header == "" {
+		c.Header = KeyHeader
+	}
+	c.Header = http.CanonicalHeaderKey(c.Header)
+	if c.Keep == nil {
+		c.Keep = func(status int) bool { return status < 400 }
+	}
+	for _, s := range []struct {
+		name  string
+		field *int
+		value int
+	}{{"ConflictStatus", &c.ConflictStatus, http.StatusConflict}, {"MismatchStatus", &c.MismatchStatus, http.StatusUnprocessableEntity}} {
+		if *s.field == 0 {
+			*s.field = s.value
+		}
+		if *s.field < 400 || *s.field > 499 {
+			return fmt.Errorf("the field Config.%s is %d; it must be a 4xx status", s.name, *s.field)
+		}
+	}
+	for _, err := range []error{c.KeyFormat.fill(), c.Fingerprint.check(), c.Stored.fill()} {
+		if err != nil {
+			return err
+		}
 	}
 	switch c.Language {
 	case "":

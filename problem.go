@@ -48,7 +48,7 @@ var (
 		detail: problem.Text{
 			EN: "Nothing was done. Send the request again with the same key.",
 			JA: "何も実行していません。同じキーでもう一度送ってください。"}}
-	inProgress = &kind{name: "in-progress", status: http.StatusConflict, retryable: true, retryAfter: "1",
+	inProgress = &kind{name: "in-progress", status: http.StatusConflict, retryable: true,
 		title: problem.Text{
 			EN: "A request with this key is in progress",
 			JA: "同じキーのリクエストを処理中です"},
@@ -97,6 +97,31 @@ var (
 		detail: problem.Text{
 			EN: "Nothing was left. The same key may be used again.",
 			JA: "何も残っていません。同じキーをもう一度使えます。"}}
+	fingerprintFailed = &kind{name: "not-comparable", status: http.StatusBadRequest,
+		title: problem.Text{
+			EN: "The request cannot be compared with others under its key",
+			JA: "リクエストの内容を比較できません"}}
+	replayRefused = &kind{name: "replay-refused", status: http.StatusForbidden,
+		title: problem.Text{
+			EN: "The stored answer may not be shown to you",
+			JA: "保存された結果を表示する権限がありません"},
+		detail: problem.Text{
+			EN: "The request took effect before. Nothing was done now.",
+			JA: "リクエストは以前に反映されています。今回は何も実行していません。"}}
+	answerNotKept = &kind{name: "answer-not-kept", status: http.StatusConflict,
+		title: problem.Text{
+			EN: "The request took effect, but its answer was too large to be kept",
+			JA: "リクエストは反映されましたが、結果は大きすぎるため保存されていません"},
+		detail: problem.Text{
+			EN: "Nothing was done now. Do not send it again; read the result, at the Location if there is one.",
+			JA: "今回は何も実行していません。再送せず、Location があればそこから結果を取得してください。"}}
+	unreadable = &kind{name: "record-unreadable", status: http.StatusInternalServerError,
+		title: problem.Text{
+			EN: "The stored answer cannot be read",
+			JA: "保存された結果を読み取れません"},
+		detail: problem.Text{
+			EN: "The request took effect before. Nothing was done now. The operator can find the reason in the log.",
+			JA: "リクエストは以前に反映されています。今回は何も実行していません。原因は運用者がログで確認できます。"}}
 	unstorable = &kind{name: "response-not-storable", status: http.StatusInternalServerError,
 		title: problem.Text{
 			EN: "The response cannot be stored",
@@ -106,14 +131,25 @@ var (
 			JA: "何も残っていません。このリクエストが成功するには、サービスの変更が必要です。"}}
 )
 
+// A Problem is a problem document (RFC 9457): why a request was not answered by its handler.
+type Problem struct {
+	Type      string `json:"type"`               // a URI; what programs tell problems apart by
+	Title     string `json:"title"`              // the same for every occurrence
+	Status    int    `json:"status"`             // that of the response
+	Detail    string `json:"detail,omitempty"`   // about this occurrence: what is wrong, what to do
+	Instance  string `json:"instance,omitempty"` // names this occurrence in the server's log
+	Code      string `json:"code"`               // a stable name: the end of Type
+	Retryable bool   `json:"retryable"`          // whether the same request may be sent again as it is
+}
+
 // refuse answers with a problem of kind k. detail, if not empty, replaces the kind's own. A fault of ours (5xx) is
 // logged with cause, under an id that the client is given too.
 func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail string, cause error) {
 	language := problem.Language(r.Header.Get("Accept-Language"), m.config.Language)
-	p := problem.Problem{
+	p := Problem{
 		Type:      m.config.ProblemBase + k.name,
 		Title:     k.title.In(language),
-		Status:    k.status,
+		Status:    m.statusOf(k),
 		Detail:    detail,
 		Code:      k.name,
 		Retryable: k.retryable,
@@ -127,8 +163,28 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail
 		m.log.ErrorContext(r.Context(), "ichido: a request could not be answered",
 			slog.String("fault", id), slog.String("code", k.name), slog.Any("error", cause))
 	}
-	if k.retryAfter != "" {
-		w.Header().Set("Retry-After", k.retryAfter)
+	h := w.Header()
+	m.expose(w, r)
+	h.Add("Link", "<"+p.Type+`>; rel="describedby"; type="text/html"`)
+	switch {
+	case k == inProgress:
+		h.Set("Retry-After", m.pace.retryAfter())
+	case k.retryAfter != "":
+		h.Set("Retry-After", k.retryAfter)
 	}
-	problem.Write(w, p, language)
+	if m.config.WriteProblem != nil {
+		m.config.WriteProblem(w, r, p)
+		return
+	}
+	problem.Write(w, problem.Problem(p), language)
+}
+
+func (m *Manager) statusOf(k *kind) int {
+	switch k {
+	case inProgress:
+		return m.config.ConflictStatus
+	case mismatch:
+		return m.config.MismatchStatus
+	}
+	return k.status
 }

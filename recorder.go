@@ -2,7 +2,6 @@ package ichido
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"maps"
 	"net"
@@ -41,15 +40,27 @@ func (rec *recorder) WriteHeader(status int) {
 			rec.fail("a response that switches protocols")
 			return
 		}
-		maps.Copy(rec.w.Header(), rec.header)
-		rec.w.WriteHeader(status)
-		for name := range rec.header {
-			delete(rec.w.Header(), name)
-		}
+		rec.inform(status)
 		return
 	}
 	rec.status = status
 	rec.sent = snapshot(rec.header)
+	switch media, _ := mediaTypeOf(rec.header.Get("Content-Type")); {
+	case media == "text/event-stream":
+		rec.fail("a stream of server-sent events")
+	case len(rec.header["Trailer"]) > 0:
+		rec.fail("a response with trailers")
+	}
+}
+
+// inform sends an informational response, with the header as it is now, and leaves that of the final one as it was.
+func (rec *recorder) inform(status int) {
+	h := rec.w.Header()
+	before := maps.Clone(h)
+	maps.Copy(h, rec.header)
+	rec.w.WriteHeader(status)
+	clear(h)
+	maps.Copy(h, before)
 }
 
 // A field is one header field with the values of all its lines.
@@ -95,7 +106,7 @@ func (rec *recorder) Write(p []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if len(p) > rec.limit-len(rec.body) {
-		return 0, rec.fail(fmt.Sprintf("a response body of more than %d bytes (Config.MaxResponseBody)", rec.limit))
+		return 0, rec.fail(fmt.Sprintf("a response body of more than %d bytes (Config.Stored.MaxBody)", rec.limit))
 	}
 	rec.body = append(rec.body, p...)
 	return len(p), nil
@@ -134,6 +145,11 @@ func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
 	}
+	for name := range rec.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			rec.fail("a response with trailers")
+		}
+	}
 	_, typed := rec.get("Content-Type")
 	if coding, _ := rec.get("Content-Encoding"); !typed && len(rec.body) > 0 && len(coding) == 0 {
 		rec.sent = append(rec.sent, field{"Content-Type", []string{http.DetectContentType(rec.body)}})
@@ -158,79 +174,19 @@ func send(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // if this fails the client has gone; it will ask again with its key
 }
 
-// response returns what is stored of what was recorded.
-func (rec *recorder) response() Response {
-	body := rec.body
-	if body == nil {
-		body = []byte{}
-	}
-	return Response{Status: rec.status, Header: encodeHeader(rec.sent), Body: body}
-}
-
-// replay answers from a record.
-func replay(w http.ResponseWriter, stored Response) {
+// replay sends an answer from the record.
+func replay(w http.ResponseWriter, a answer) {
 	h := w.Header()
-	decodeHeader(h, stored.Header)
+	maps.Copy(h, a.header)
 	h[replayedHeader] = []string{"true"}
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // the first answer had none; do not let net/http guess one
 	}
-	send(w, stored.Status, stored.Body)
+	send(w, a.status, a.body)
 }
 
 // replayedHeader marks an answer from the record.
 const replayedHeader = "Idempotent-Replayed"
-
-// notStored are the fields that belong to one connection, one moment or one caller, not to the answer.
-var notStored = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
-	"Transfer-Encoding": true, "Upgrade": true, // of the connection (RFC 9110, section 7.6.1)
-	"Date": true, "Content-Length": true, // set anew on each sending
-	"Set-Cookie": true, "Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true,
-	"Proxy-Authentication-Info": true, // credentials
-}
-
-// encodeHeader returns the stored form of header fields: one "Name: value\n" a line. Line breaks within a value become
-// spaces, as they do when net/http sends it.
-func encodeHeader(fields []field) []byte {
-	size := 0
-	for _, f := range fields {
-		for _, v := range f.values {
-			size += len(f.name) + len(v) + len(": \n")
-		}
-	}
-	out := make([]byte, 0, size)
-	for _, f := range fields {
-		if notStored[f.name] {
-			continue
-		}
-		for _, v := range f.values {
-			out = append(out, f.name...)
-			out = append(out, ": "...)
-			out = append(out, oneLine.Replace(v)...)
-			out = append(out, '\n')
-		}
-	}
-	return out
-}
-
-var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
-
-// decodeHeader adds stored fields to h, replacing fields of the same names.
-func decodeHeader(h http.Header, stored []byte) {
-	last := ""
-	for line := range bytes.Lines(stored) {
-		name, value, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": ")
-		if !ok {
-			continue // not written by encodeHeader
-		}
-		if name != last {
-			h[name] = nil
-			last = name
-		}
-		h[name] = append(h[name], value)
-	}
-}
 
 // bodyAllowed reports whether a response with the status may have a body (RFC 9110, section 6.4.1).
 func bodyAllowed(status int) bool {

@@ -8,7 +8,7 @@ import (
 
 // scopeOf returns the scope of a request: principal, method and route, as in "taro POST /reservations". The route is
 // the pattern under which the handler is registered at a http.ServeMux, else the path. Spaces in the principal are
-// escaped, so that no principal can pose as another one's route.
+// escaped, so that no principal can pose as another one's route. Under Config.AcrossRoutes it is the principal alone.
 func (m *Manager) scopeOf(r *http.Request) (string, error) {
 	principal, err := m.scope(r)
 	if err != nil {
@@ -16,6 +16,9 @@ func (m *Manager) scopeOf(r *http.Request) (string, error) {
 	}
 	if principal == "" {
 		return "", errNoPrincipal
+	}
+	if m.config.AcrossRoutes {
+		return escapePrincipal(principal), nil
 	}
 	return escapePrincipal(principal) + " " + r.Method + " " + route(r), nil
 }

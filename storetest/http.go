@@ -150,7 +150,7 @@ func mismatchWhileRunning(s *suite) {
 
 // everyWayOut lets a handler end in every way, after it wrote, more often than there are connections.
 func everyWayOut(s *suite) {
-	v := s.serve(ichido.Config{MaxResponseBody: 1000, InProgress: ichido.Wait, WaitLimit: patience})
+	v := s.serve(ichido.Config{Stored: ichido.Stored{MaxBody: 1000}, InProgress: ichido.Wait, WaitLimit: patience})
 	ways := map[string]struct {
 		status int // 0: the connection breaks
 		do     func(w http.ResponseWriter)
@@ -161,7 +161,8 @@ func everyWayOut(s *suite) {
 		"abort":        {0, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }},
 		"goexit":       {0, func(http.ResponseWriter) { runtime.Goexit() }},
 		"too large":    {500, func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 1001)) }},
-		"flush":        {500, func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }},
+		"event stream": {500, func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream"); w.WriteHeader(200) }},
+		"trailer":      {500, func(w http.ResponseWriter) { w.Header().Set("Trailer", "Digest"); w.WriteHeader(200) }},
 		"hijack":       {500, func(w http.ResponseWriter) { _, _, _ = http.NewResponseController(w).Hijack() }},
 	}
 	for name, way := range ways {
