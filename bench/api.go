@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/ichido-dev/ichido"
+)
+
+// A database is an engine with the tables of all variants.
+type database interface {
+	name() string
+	// facts are the version and the settings that decide how fast it is.
+	facts(context.Context) (map[string]string, error)
+	// open connects a pool and puts the handlers on it. count, if not nil, counts what they send.
+	open(ctx context.Context, connections int, count *counter) (*handlers, error)
+	// logged is how many bytes the write-ahead log has got so far.
+	logged(context.Context) (int64, error)
+	close()
+}
+
+// A counter counts what is sent to a database. SQLite has no round trips.
+type counter struct{ roundTrips, statements atomic.Int64 }
+
+// handlers are the ways in which one API makes reservations.
+type handlers struct {
+	plain  http.Handler // a transaction, no idempotency
+	ichido http.Handler
+	usual  http.Handler // see usual_postgres.go
+	close  func()
+}
+
+// poolSize is that of the program `ichido serve`.
+const poolSize = 16
+
+func wrap(store ichido.Store, next http.Handler) (http.Handler, error) {
+	manager, err := ichido.New(store, ichido.Shared, nil)
+	if err != nil {
+		return nil, err
+	}
+	return manager.Wrap(next), nil
+}
+
+// An api is handlers behind a net/http server on the loopback interface.
+type api struct {
+	address  string
+	server   *http.Server
+	handlers *handlers
+}
+
+func serve(h *handlers) (*api, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /plain", h.plain)
+	mux.Handle("POST /ichido", h.ichido)
+	mux.Handle("POST /usual", h.usual)
+	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
+	go a.server.Serve(listener)
+	return a, nil
+}
+
+func (a *api) close() {
+	a.server.Close()
+	a.handlers.close()
+}
+
+// series returns a series of requests to a path, each with the key that key returns.
+func (a *api) series(name, path string, replay bool, key func() string) series {
+	return series{name: name, worker: func() (func() error, func(), error) {
+		c, err := dial(a.address)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func() error { return c.post(path, key(), replay) }, func() { c.conn.Close() }, nil
+	}}
+}
+
+// variants are the four series that are compared. Replays are of keys that are stored here.
+func (a *api) variants() ([]series, error) {
+	stored, err := a.store(storedKeys)
+	if err != nil {
+		return nil, err
+	}
+	var turn atomic.Int64
+	nextStored := func() string { return stored[int(turn.Add(1))%len(stored)] }
+	return []series{
+		a.series("plain", "/plain", false, newKey),
+		a.series("first", "/ichido", false, newKey),
+		a.series("replay", "/ichido", true, nextStored),
+		a.series("usual", "/usual", false, newKey),
+	}, nil
+}
+
+// storedKeys is enough for 16 clients never to meet at one key.
+const storedKeys = 1000
+
+func (a *api) store(n int) ([]string, error) {
+	c, err := dial(a.address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.conn.Close()
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = newKey()
+		if err := c.post("/ichido", keys[i], false); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// newKey returns a random UUID, which is what clients use.
+func newKey() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+func comparePostgres(ctx context.Context, o *options) (*Comparison, error) {
+	server, err := startPostgres(o)
+	if err != nil {
+		return nil, err
+	}
+	defer server.close()
+	db, err := newPostgres(ctx, server, "postgres")
+	if err != nil {
+		return nil, err
+	}
+	defer db.close()
+	return compare(ctx, o, db)
+}
+
+func compareSQLite(ctx context.Context, o *options) (*Comparison, error) {
+	db, err := newSQLite(ctx, modernc)
+	if err != nil {
+		return nil, err
+	}
+	defer db.close()
+	return compare(ctx, o, db)
+}
+
+// compare runs the variants on one database. Counting comes first and apart, because to count takes time.
+func compare(ctx context.Context, o *options, db database) (*Comparison, error) {
+	c := &Comparison{Engine: db.name()}
+	var err error
+	if c.Facts, err = db.facts(ctx); err != nil {
+		return nil, err
+	}
+	o.progress("%s: counting", db.name())
+	if c.Requests, err = countRequests(ctx, db, (*api).variants); err != nil {
+		return nil, err
+	}
+	h, err := db.open(ctx, poolSize, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := serve(h)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	variants, err := a.variants()
+	if err != nil {
+		return nil, err
+	}
+	variants = slices.DeleteFunc(variants, func(s series) bool { return !slices.Contains(o.only, s.name) })
+	for _, clients := range o.clients {
+		got, err := alternate(ctx, o, clients, variants)
+		if err != nil {
+			return nil, err
+		}
+		c.Loads = append(c.Loads, got.load(clients, variants, aims(clients)...))
+	}
+	return c, nil
+}
+
+// aims are what the comparisons aim at.
+func aims(clients int) []aim {
+	ofPlain := 0.9
+	if clients == 1 {
+		ofPlain = 0.97
+	}
+	return []aim{{"first", "plain", ofPlain}, {"first", "usual", 1.5}, {"replay", "first", 3}, {"usual", "plain", 0}}
+}
+
+const (
+	uncounted = 200 // requests before counting: statements are prepared, tables are not empty
+	counted   = 1000
+)
+
+// countRequests counts what single requests cost.
+func countRequests(ctx context.Context, db database, choose func(*api) ([]series, error)) ([]Request, error) {
+	c := new(counter)
+	h, err := db.open(ctx, 1, c)
+	if err != nil {
+		return nil, err
+	}
+	a, err := serve(h)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	all, err := choose(a)
+	if err != nil {
+		return nil, err
+	}
+	var out []Request
+	for _, s := range all {
+		r, err := countOne(ctx, db, c, s)
+		if err != nil {
+			return nil, fmt.Errorf("counting %s: %w", s.name, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func countOne(ctx context.Context, db database, c *counter, s series) (r Request, err error) {
+	do, end, err := s.worker()
+	if err != nil {
+		return r, err
+	}
+	defer end()
+	for range uncounted {
+		if err := do(); err != nil {
+			return r, err
+		}
+	}
+	before, err := db.logged(ctx)
+	if err != nil {
+		return r, err
+	}
+	c.roundTrips.Store(0)
+	c.statements.Store(0)
+	for range counted {
+		if err := do(); err != nil {
+			return r, err
+		}
+	}
+	roundTrips, statements := c.roundTrips.Load(), c.statements.Load()
+	after, err := db.logged(ctx)
+	each := func(n int64) float64 { return float64(n) / counted }
+	return Request{s.name, each(roundTrips), each(statements), each(after - before)}, err
+}

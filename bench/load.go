@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A series is an operation that is measured against others. worker is called once for each concurrent worker, and
+// returns what the worker does again and again, and what it does at its end. before, if not nil, is called before each
+// round.
+type series struct {
+	name   string
+	before func(context.Context) error
+	worker func() (do func() error, end func(), err error)
+}
+
+// A sample is what one series did in one round.
+type sample struct {
+	perSecond float64
+	p50, p99  time.Duration
+}
+
+// measure lets workers run a series for a while that is not counted and then for a while that is.
+func measure(ctx context.Context, s series, workers int, warm, counted time.Duration) (sample, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var counting atomic.Bool
+	latencies := make([][]time.Duration, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		do, end, err := s.worker()
+		if err != nil {
+			cancel(err)
+			break
+		}
+		wg.Go(func() {
+			defer end()
+			for ctx.Err() == nil {
+				began := time.Now()
+				if err := do(); err != nil {
+					cancel(fmt.Errorf("%s: %w", s.name, err))
+					return
+				}
+				if counting.Load() {
+					latencies[i] = append(latencies[i], time.Since(began))
+				}
+			}
+		})
+	}
+	pause(ctx, warm)
+	counting.Store(true)
+	began := time.Now()
+	pause(ctx, counted)
+	counting.Store(false)
+	took := time.Since(began)
+	cancel(errDone)
+	wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errDone) {
+		return sample{}, err
+	}
+	return summarise(slices.Concat(latencies...), took)
+}
+
+var errDone = errors.New("done")
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func summarise(latencies []time.Duration, took time.Duration) (sample, error) {
+	n := len(latencies)
+	if n == 0 {
+		return sample{}, fmt.Errorf("nothing was done within %s; give a longer --duration", took)
+	}
+	slices.Sort(latencies)
+	return sample{float64(n) / took.Seconds(), latencies[n/2], latencies[n*99/100]}, nil
+}
+
+// A client sends requests over one connection that it keeps. It is leaner than that of net/http because it shares the
+// cores with what is measured, and would make the variants look more alike than they are.
+type client struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+}
+
+func dial(address string) (*client, error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+const replayedHeader = "Idempotent-Replayed"
+
+// post sends a reservation. Any answer but a 201 that is a replay, or is none, as expected, is an error.
+func (c *client) post(path, key string, replay bool) error {
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
+		"Idempotency-Key: \"%s\"\r\nContent-Length: %d\r\n\r\n%s", path, key, len(requestBody), requestBody)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return err
+	}
+	res, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusCreated || (res.Header.Get(replayedHeader) == "true") != replay {
+		body, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("POST %s: %s, replayed %q: %s", path, res.Status, res.Header.Get(replayedHeader), body)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// A Spread is a median over the rounds and the extremes.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func spreadOf[T any](samples []T, value func(T) float64) Spread {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = value(s)
+	}
+	slices.Sort(values)
+	n := len(values)
+	return Spread{(values[n/2] + values[(n-1)/2]) / 2, values[0], values[n-1]}
+}
+
+// A Timing is what was measured of one series at one number of workers, over all rounds.
+type Timing struct {
+	Name      string `json:"name"`
+	PerSecond Spread `json:"per_second"`
+	P50       Spread `json:"p50_us"` // microseconds
+	P99       Spread `json:"p99_us"`
+}
+
+// A Ratio is a comparison of two series, taken within each round so that what disturbs a whole round cancels out.
+type Ratio struct {
+	Name  string  `json:"name"` // "first/plain"
+	Value Spread  `json:"value"`
+	Aim   float64 `json:"aim,omitempty"` // at least this; 0 if there is no aim
+	Met   bool    `json:"met"`           // the median reaches the aim
+}
+
+// rounds are the samples of several series that were taken in turns.
+type rounds struct {
+	samples   map[string][]sample // by series
+	disturbed int                 // samples that were taken although the machine was busy
+}
+
+// alternate measures each series once in each round. Every round begins with another series, so that none is always
+// the one after the same neighbour.
+func alternate(ctx context.Context, o *options, workers int, all []series) (*rounds, error) {
+	got := &rounds{samples: make(map[string][]sample)}
+	for round := range o.rounds {
+		for i := range all {
+			s := all[(i+round)%len(all)]
+			o.progress("%d workers, round %d of %d: %s", workers, round+1, o.rounds, s.name)
+			if s.before != nil {
+				if err := s.before(ctx); err != nil {
+					return nil, err
+				}
+			}
+			one, disturbed, err := undisturbed(ctx, o.patience, func() (sample, error) {
+				return measure(ctx, s, workers, o.duration/5, o.duration)
+			})
+			if err != nil {
+				return nil, err
+			}
+			if disturbed {
+				got.disturbed++
+			}
+			got.samples[s.name] = append(got.samples[s.name], one)
+		}
+	}
+	return got, nil
+}
+
+func (r *rounds) timing(name string) Timing {
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return Timing{
+		Name:      name,
+		PerSecond: spreadOf(r.samples[name], func(s sample) float64 { return s.perSecond }),
+		P50:       spreadOf(r.samples[name], func(s sample) float64 { return micros(s.p50) }),
+		P99:       spreadOf(r.samples[name], func(s sample) float64 { return micros(s.p99) }),
+	}
+}
+
+// load is what is reported of the rounds. A pair of series without samples has no ratio.
+func (r *rounds) load(workers int, all []series, aims ...aim) Load {
+	l := Load{Clients: workers, Disturbed: r.disturbed}
+	for _, s := range all {
+		l.Timings = append(l.Timings, r.timing(s.name))
+	}
+	for _, a := range aims {
+		if r.samples[a.of] != nil && r.samples[a.to] != nil {
+			l.Ratios = append(l.Ratios, r.ratio(a))
+		}
+	}
+	return l
+}
+
+// An aim is a comparison of one series with another, and the least that it should be; 0 if nothing is aimed at.
+type aim struct {
+	of, to string
+	least  float64
+}
+
+func (r *rounds) ratio(a aim) Ratio {
+	type pair struct{ of, to sample }
+	pairs := make([]pair, len(r.samples[a.of]))
+	for i := range pairs {
+		pairs[i] = pair{r.samples[a.of][i], r.samples[a.to][i]}
+	}
+	value := spreadOf(pairs, func(p pair) float64 { return p.of.perSecond / p.to.perSecond })
+	return Ratio{a.of + "/" + a.to, value, a.least, value.Median >= a.least}
+}

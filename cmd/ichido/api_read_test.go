@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestListIsPagedNewestFirst(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		s := serveAPI(t, open(t, location), serveOptions{}, nil)
+		if a := s.do("GET", "/reservations", ""); a.body != `{"reservations":[]}`+"\n" {
+			t.Errorf("the empty list is %s", a.body)
+		}
+		for i := range 5 {
+			if a := s.reserve(fmt.Sprint(i), projector); a.status != 201 {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+		}
+		for limit, pages := range map[string]int{"2": 3, "5": 1, "1": 5, "200": 1} {
+			ids, n := readAll(t, s, "/reservations?limit="+limit)
+			if !slices.Equal(ids, []int64{5, 4, 3, 2, 1}) || n != pages {
+				t.Errorf("limit %s: %v on %d pages, want 5 to 1 on %d", limit, ids, n, pages)
+			}
+		}
+		if ids, n := readAll(t, s, "/reservations"); len(ids) != 5 || n != 1 {
+			t.Errorf("without limit: %v on %d pages", ids, n)
+		}
+	})
+}
+
+// readAll follows "next" from page to page.
+func readAll(t *testing.T, s *testServer, path string) (ids []int64, pages int) {
+	t.Helper()
+	for path != "" {
+		a := s.do("GET", path, "")
+		var p page
+		if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.status != 200 {
+			t.Fatalf("GET %s: %d %s: %v", path, a.status, a.body, err)
+		}
+		for _, e := range p.Reservations {
+			ids = append(ids, e.ID)
+		}
+		path = p.Next
+		pages++
+	}
+	return ids, pages
+}
+
+func TestReservationCanBeReadBack(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		s := serveAPI(t, open(t, location), serveOptions{}, nil)
+		before := time.Now().Add(-time.Minute)
+		created := s.reserve("k", projector)
+		a := s.do("GET", created.header.Get("Location"), "")
+		var got map[string]any
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 {
+			t.Fatalf("%d %s: %v", a.status, a.body, err)
+		}
+		at, err := time.Parse(time.RFC3339, got["created_at"].(string))
+		if err != nil || at.Before(before) || at.After(time.Now().Add(time.Minute)) || at.Location() != time.UTC {
+			t.Errorf("created_at %v: %v", got["created_at"], err)
+		}
+		delete(got, "created_at")
+		want := map[string]any{"id": 1.0, "item_code": "PJ-001", "quantity": 1.0, "reserved_by": "taro"}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		head := s.do("HEAD", "/reservations/1", "")
+		if head.status != 200 || head.body != "" || head.header.Get("Content-Length") != a.header.Get("Content-Length") {
+			t.Errorf("HEAD: %d %q %v", head.status, head.body, head.header)
+		}
+	})
+}
+
+func TestWrongPathsMethodsAndParameters(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		s := serveAPI(t, open(t, location), serveOptions{}, nil)
+		s.reserve("k", projector)
+		for _, c := range []struct {
+			method, path string
+			status       int
+			code, allow  string
+		}{
+			{"GET", "/reservations/2", 404, "no-reservation", ""},
+			{"GET", "/reservations/0", 404, "no-reservation", ""},
+			{"GET", "/reservations/-1", 404, "no-reservation", ""},
+			{"GET", "/reservations/01", 404, "no-reservation", ""},
+			{"GET", "/reservations/x", 404, "no-reservation", ""},
+			{"GET", "/reservations/99999999999999999999", 404, "no-reservation", ""},
+			{"GET", "/reservations/1/x", 404, "no-resource", ""},
+			{"GET", "/reservations/", 404, "no-resource", ""},
+			{"GET", "/", 404, "no-resource", ""},
+			{"POST", "/nowhere", 404, "no-resource", ""},
+			{"PUT", "/reservations", 405, "method-not-allowed", "GET, HEAD, POST"},
+			{"DELETE", "/reservations/1", 405, "method-not-allowed", "GET, HEAD"},
+			{"POST", "/healthz", 405, "method-not-allowed", "GET, HEAD"},
+			{"GET", "/reservations?limit=0", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?limit=201", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?limit=", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?limit=ten", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?cursor=", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?cursor=0", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?cursor=1'--", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?cursor=99999999999999999999", 400, "parameter-invalid", ""},
+		} {
+			a := s.do(c.method, c.path, "")
+			wantProblem(t, a, c.status, c.code)
+			if a.header.Get("Allow") != c.allow {
+				t.Errorf("%s %s: Allow %q", c.method, c.path, a.header.Get("Allow"))
+			}
+		}
+		if a := s.do("GET", "/healthz", ""); a.status != 200 || a.body != `{"status":"ok"}`+"\n" {
+			t.Errorf("healthz: %d %s", a.status, a.body)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// banner is what serve prints when it is ready: where, what, and two commands to try.
+func banner(o serveOptions, where string, addr net.Addr) string {
+	base := baseURL(o.addr, addr)
+	inProgress := "reject: a duplicate of a running request gets 409 at once"
+	if o.inProgress == "wait" {
+		inProgress = fmt.Sprintf("wait: a duplicate of a running request gets its answer, or 409 after %s", short(o.waitLimit))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "ichido serves reservations at %s\n", base)
+	fmt.Fprintf(&b, "  data         %s\n", where)
+	fmt.Fprintf(&b, "  in progress  %s\n", inProgress)
+	fmt.Fprintf(&b, "  retention    %s: a key that comes back later is a new operation\n", short(o.retention))
+	if o.work > 0 {
+		fmt.Fprintf(&b, "  work         takes %s\n", short(o.work))
+	}
+	fmt.Fprintf(&b, `
+Reserve a projector; send it twice, and it is reserved once:
+  curl -i %s/reservations -H 'Content-Type: application/json' -H 'Idempotency-Key: "%s"' -d '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}'
+See what is reserved:
+  curl %s/reservations
+`, base, uuid(), base)
+	return b.String()
+}
+
+// baseURL returns the URL to reach a listener at: its port, under the host that was asked for.
+func baseURL(asked string, addr net.Addr) string {
+	host, _, err := net.SplitHostPort(asked)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // listens everywhere
+	}
+	port := strconv.Itoa(addr.(*net.TCPAddr).Port)
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// uuid returns a random UUID (RFC 9562, version 4): a key as a client would make one.
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommandsOfTheBannerWorkAsPrinted(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(installProgram(t), "ichido")
+	onBoth(t, func(t *testing.T, location string) {
+		p := serveProcess(t, program, "--db", location)
+		var commands []string
+		until(t, "two commands to try", func() bool {
+			commands = nil
+			for line := range strings.Lines(p.stdout.String()) {
+				if command, ok := strings.CutPrefix(line, "  curl "); ok && strings.HasSuffix(line, "\n") {
+					commands = append(commands, "curl -sS "+command)
+				}
+			}
+			return len(commands) == 2
+		})
+		for i, want := range []struct{ in, out string }{
+			{"HTTP/1.1 201 Created", "Idempotent-Replayed"},
+			{"Idempotent-Replayed: true", "problem"},
+			{`{"reservations":[{"id":1,"item_code":"PJ-001","quantity":1,"reserved_by":"taro",`, `"id":2`},
+		} {
+			out, err := exec.Command("sh", "-c", commands[max(0, i-1)]).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), want.in) || strings.Contains(string(out), want.out) {
+				t.Errorf("%s: %v\n%s", commands[max(0, i-1)], err, out)
+			}
+		}
+	})
+}
+
+func TestBaseURLCanBeReached(t *testing.T) {
+	for asked, want := range map[string]string{
+		"localhost:8080": "http://localhost:4711",
+		"localhost:0":    "http://localhost:4711",
+		"127.0.0.1:0":    "http://127.0.0.1:4711",
+		"[::1]:0":        "http://[::1]:4711",
+		":8080":          "http://localhost:4711",
+		"0.0.0.0:8080":   "http://localhost:4711",
+		"[::]:8080":      "http://localhost:4711",
+	} {
+		if got := baseURL(asked, &net.TCPAddr{Port: 4711}); got != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// addDatabaseFlag adds --db, which names the database.
+func addDatabaseFlag(cmd *cobra.Command, location *string) {
+	cmd.Flags().StringVar(location, "db", "ichido.db", "database: postgres://… or the `path` of a SQLite file")
+	bindVariable(cmd, "db", "DATABASE_URL")
+}
+
+// durationFlag is the value of a flag that is a length of time.
+type durationFlag struct {
+	value   *time.Duration
+	zeroToo bool // 0 has a meaning
+}
+
+var _ pflag.Value = durationFlag{}
+
+func (d durationFlag) String() string {
+	if d.value == nil {
+		return ""
+	}
+	return short(*d.value)
+}
+
+func (d durationFlag) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("write it like 500ms, 30s or 24h")
+	case value < 0 || value == 0 && !d.zeroToo:
+		return fmt.Errorf("it must be longer than 0")
+	}
+	*d.value = value
+	return nil
+}
+
+func (d durationFlag) Type() string { return "duration" }
+
+// addDuration adds a flag that is a length of time, longer than 0.
+func addDuration(cmd *cobra.Command, p *time.Duration, name, variable string, value time.Duration, usage string) {
+	*p = value
+	cmd.Flags().Var(durationFlag{value: p}, name, usage)
+	bindVariable(cmd, name, variable)
+}
+
+// addDurationOrZero adds a flag that is a length of time, or 0.
+func addDurationOrZero(cmd *cobra.Command, p *time.Duration, name, variable string, value time.Duration, usage string) {
+	*p = value
+	cmd.Flags().Var(durationFlag{value: p, zeroToo: true}, name, usage)
+	bindVariable(cmd, name, variable)
+}
+
+// short writes a duration as people do: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// choiceFlag is the value of a flag that is one of a few words.
+type choiceFlag struct {
+	value *string
+	words []string
+}
+
+var _ pflag.Value = choiceFlag{}
+
+func (c choiceFlag) String() string {
+	if c.value == nil {
+		return ""
+	}
+	return *c.value
+}
+
+func (c choiceFlag) Set(text string) error {
+	if !slices.Contains(c.words, text) {
+		return fmt.Errorf("it must be %s", strings.Join(c.words, " or "))
+	}
+	*c.value = text
+	return nil
+}
+
+func (c choiceFlag) Type() string { return strings.Join(c.words, "|") }
+
+// addChoice adds a flag that is one of a few words, the first if it is not given.
+func addChoice(cmd *cobra.Command, p *string, name, variable, usage string, words ...string) {
+	*p = words[0]
+	cmd.Flags().Var(choiceFlag{p, words}, name, usage)
+	bindVariable(cmd, name, variable)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that is not there
+}
