@@ -21,7 +21,10 @@ type deadlineContext struct {
 	cancel context.CancelFunc
 	ended  bool
 
-	verdict verdict // on the answer of the work that runs under this context
+	// What the work that runs under this context belongs to.
+	verdict verdict
+	flights *flights
+	key     string
 }
 
 // context returns the real thing.
@@ -68,8 +71,8 @@ func (c *deadlineContext) Err() error {
 
 // Value asks the real thing if there is one: that is how package context recognises its own kind in a parent.
 func (c *deadlineContext) Value(key any) any {
-	if key == (verdictKey{}) {
-		return &c.verdict
+	if key == (workKey{}) && c.flights != nil {
+		return c
 	}
 	c.mu.Lock()
 	timed := c.timed
@@ -78,4 +81,12 @@ func (c *deadlineContext) Value(key any) any {
 		return timed.Value(key)
 	}
 	return c.parent.Value(key)
+}
+
+type workKey struct{}
+
+// workOf returns the context of the innermost work that ctx belongs to, or nil.
+func workOf(ctx context.Context) *deadlineContext {
+	c, _ := ctx.Value(workKey{}).(*deadlineContext)
+	return c
 }

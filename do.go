@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
 // An Operation names work that no HTTP request carries: a queue message, a job.
@@ -39,8 +41,8 @@ type Result[T any] struct {
 // called again with the same key, except after ErrMismatch. A panic of work leaves nothing and goes on.
 func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx context.Context) (T, error)) (Result[T], error) {
 	var result Result[T]
-	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength {
-		return result, fmt.Errorf("ichido: Do: an operation needs a scope and a key of 1 to %d bytes", maxKeyLength)
+	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength || !isText(op.Scope) || !isText(op.Key) {
+		return result, fmt.Errorf("ichido: Do: an operation needs a scope and a key of 1 to %d bytes, both UTF-8 without NUL", maxKeyLength)
 	}
 	w := doWork[T]{m: m, op: op, work: work}
 	claim := Claim{Scope: op.Scope, Key: op.Key, Fingerprint: w.fingerprint(m.config.Fingerprint.first()), Retention: m.config.Retention}
@@ -65,6 +67,9 @@ func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx cont
 	return result, nil
 }
 
+// isText reports whether every database can hold s as text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
 // doWork is the job of a Do.
 type doWork[T any] struct {
 	m     *Manager
@@ -86,7 +91,7 @@ func (w *doWork[T]) run(ctx context.Context) outcome {
 	if w.err == nil && len(w.body) > stored.MaxBody {
 		w.err = fmt.Errorf("ichido: Do: the result has %d bytes of JSON; Config.Stored.MaxBody is %d", len(w.body), stored.MaxBody)
 	}
-	if w.err == nil && verdictOf(ctx).said.Load() == discard {
+	if w.err == nil && workOf(ctx).verdict.said.Load() == discard {
 		return outcome{}
 	}
 	var response Response

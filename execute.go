@@ -43,6 +43,9 @@ type outcome struct {
 // ErrSerialization, ErrCommitUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
 // ErrCommitUnknown does not know.
 func (m *Manager) execute(ctx context.Context, claim Claim, j job) (*Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	id := flightID{claim.Scope, claim.Key}
 	p := patience{ctx: ctx, limit: m.config.WaitLimit}
 	defer p.end()
@@ -79,7 +82,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 	news := landing{err: errLeadYourself}
 	defer func() { m.flights.land(f, news) }()
 
-	began := time.Now()
+	var began time.Time
 	for runs := 1; ; runs++ {
 		attempt, record, err := m.claim(ctx, f, claim, p)
 		if record != nil {
@@ -88,8 +91,11 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 		}
 		if err == nil {
 			m.flights.move(f, running)
+			if began.IsZero() {
+				began = time.Now()
+			}
 			var out outcome
-			out, err = m.try(ctx, attempt, j)
+			out, err = m.try(ctx, attempt, claim.Key, j)
 			if err == nil {
 				if out.keep {
 					f.made = Record{Fingerprint: claim.Fingerprint, Response: out.response}
@@ -99,13 +105,14 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 			}
 			err = ended(err)
 		}
-		mayRerun := runs < maxRuns && time.Since(began) < m.config.AttemptTimeout
+		mayRerun := runs < maxRuns && (began.IsZero() || time.Since(began) < m.config.AttemptTimeout)
 		switch {
-		case mayRerun && errors.Is(err, ErrLost): // the winner's record is there to be read
+		case mayRerun && errors.Is(err, ErrLost):
+			m.flights.move(f, asking) // the key is the winner's, whose record is there to be read
 		case mayRerun && errors.Is(err, ErrSerialization):
 			time.Sleep(rand.N(min(firstRerun<<(runs-1), longestRerun)))
 		default:
-			if m.isNews(ctx, err) {
+			if m.isNews(err) {
 				news = landing{err: err}
 			}
 			return nil, err
@@ -117,10 +124,10 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 
 // isNews reports whether an error of the leader is one for its followers as well: what the store said, or that it
 // said nothing. That the leader's own patience ended, or its client left, is not.
-func (m *Manager) isNews(ctx context.Context, err error) bool {
+func (m *Manager) isNews(err error) bool {
 	return errors.Is(err, ErrMismatch) ||
 		errors.Is(err, ErrInProgress) && m.config.InProgress == Reject ||
-		errors.Is(err, ErrUnavailable) && ctx.Err() == nil
+		errors.Is(err, ErrUnavailable)
 }
 
 // claim begins an attempt. If one is in progress elsewhere and the policy is to wait, it asks again now and then,
@@ -138,15 +145,19 @@ func (m *Manager) claim(ctx context.Context, f *flight, claim Claim, p *patience
 }
 
 // lookAgain is begin for those who wait: few at once over all keys, so that many of them leave the store's
-// connections to others.
+// connections to others, and no longer than their patience.
 func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) {
 	select {
 	case m.looks <- struct{}{}:
 		defer func() { <-m.looks }()
-		return m.begin(p.ctx, claim)
 	case <-p.done():
 		return nil, nil, p.over()
 	}
+	attempt, record, err := m.begin(p.bounded, claim)
+	if attempt == nil && record == nil && p.bounded.Err() != nil {
+		err = p.over()
+	}
+	return attempt, record, err
 }
 
 // begin asks the store for the claim, for a bounded time, and tells answers from failures.
@@ -154,15 +165,20 @@ func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 	bounded := within(ctx, m.config.StoreTimeout)
 	defer bounded.end()
 	attempt, record, err := m.store.Begin(bounded, claim)
-	if err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization) {
+	switch {
+	case err == nil && attempt == nil && record == nil:
+		err = errors.New("ichido: Store.Begin returned nothing")
+	case err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization):
 		return attempt, record, err
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err() // that is why the store did not answer
 	}
 	return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
 // the work has its own deadline, and so has its ending.
-func (m *Manager) try(ctx context.Context, attempt Attempt, j job) (out outcome, err error) {
+func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (out outcome, err error) {
 	own := context.WithoutCancel(ctx)
 	began, returned := time.Now(), false
 	defer func() {
@@ -172,6 +188,7 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, j job) (out outcome,
 		}
 	}()
 	working := within(own, m.config.AttemptTimeout)
+	working.flights, working.key = m.flights, key
 	defer working.end()
 	out = j.run(attempt.Context(working))
 	returned = true
@@ -209,7 +226,7 @@ func ended(err error) error {
 // follow waits for what the leader of a flight learns, holding nothing but memory.
 func (m *Manager) follow(f *flight, claim Claim, p *patience) (*Record, error) {
 	same := bytes.Equal(f.fingerprint, claim.Fingerprint)
-	for asked := false; ; {
+	for {
 		now, news, changed := m.flights.look(f)
 		switch {
 		case now == landed && (news.err == nil || same || errors.Is(news.err, ErrUnavailable)):
@@ -218,8 +235,8 @@ func (m *Manager) follow(f *flight, claim Claim, p *patience) (*Record, error) {
 			return nil, errLeadYourself // the store's answer was to another fingerprint than ours
 		case now == running && !same:
 			return nil, ErrMismatch
-		case now == elsewhere && !same && !asked:
-			asked = true
+		case now == elsewhere && !same && !p.asked:
+			p.asked = true
 			if record, err := m.ask(claim, p); record != nil || err != nil {
 				return record, err
 			}
@@ -235,15 +252,15 @@ func (m *Manager) follow(f *flight, claim Claim, p *patience) (*Record, error) {
 	}
 }
 
-// ask asks the store, once, about a request that follows a flight with another fingerprint, whose attempt runs in
-// another process. Some stores can tell a mismatch then. It returns nothing if the key is in progress.
+// ask asks the store about a request that follows a flight with another fingerprint, whose attempt runs in another
+// process. Some stores can tell a mismatch then. It returns nothing if the key is in progress.
 func (m *Manager) ask(claim Claim, p *patience) (*Record, error) {
 	attempt, record, err := m.lookAgain(claim, p)
 	switch {
-	case attempt != nil: // it ended just now; join anew, so that whoever comes next can follow
-		m.abandon(context.WithoutCancel(p.ctx), attempt, nil)
-		return nil, errLeadYourself
-	case errors.Is(err, ErrInProgress):
+	case attempt != nil: // it has just ended; its record, or the leader's next look, says more
+		_ = m.abandon(context.WithoutCancel(p.ctx), attempt, nil)
+		return nil, nil
+	case errors.Is(err, ErrInProgress) && p.bounded.Err() == nil:
 		return nil, nil
 	}
 	return record, err
@@ -253,6 +270,7 @@ func (m *Manager) ask(claim Claim, p *patience) (*Record, error) {
 type patience struct {
 	ctx     context.Context // the request's
 	limit   time.Duration
+	asked   bool // the store was asked about this request while another one's attempt runs elsewhere
 	bounded context.Context
 	cancel  context.CancelFunc
 }
@@ -264,9 +282,9 @@ func (p *patience) done() <-chan struct{} {
 	return p.bounded.Done()
 }
 
-// over is the error of a request whose patience ended: the client left, or the limit was reached.
+// over is the error of a request whose patience ended: its client left, or its time is over.
 func (p *patience) over() error {
-	if err := p.ctx.Err(); err != nil {
+	if err := p.ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
 	}
 	return ErrInProgress

@@ -16,7 +16,8 @@ import (
 //
 // A JSON body is compared canonically: the order of members (at every depth), white space and escapes do not matter;
 // numbers are compared by their text, so that 9007199254740993 is not 9007199254740992; a body that is not unambiguous
-// JSON (duplicate members, invalid UTF-8, lone surrogates) is compared by its bytes. Forms
+// JSON (duplicate members, invalid UTF-8, lone surrogates), or is nested deeper than 100 levels, is compared by its
+// bytes. Forms
 // (application/x-www-form-urlencoded, multipart/form-data) are compared by their fields: the order of fields with
 // different names, the encoding of characters and the boundary do not matter, the contents of files do. Every other body
 // is compared by its bytes, and a body with a Content-Encoding as it was sent.
@@ -138,6 +139,14 @@ func (f *Fingerprint) compute(r *http.Request, body []byte, secret *Secret) ([]b
 	d.addText(r.URL.EscapedPath())
 	d.addForm(parseForm(r.URL.RawQuery))
 	f.addBody(d, r.Header, body)
+	if len(body) == 0 && (r.PostForm != nil || r.MultipartForm != nil) {
+		// A handler around has read the form, for a token or a method in it, and used up the body.
+		fields, err := parsedForm(r)
+		if err != nil {
+			return nil, err
+		}
+		d.addForm(fields)
+	}
 	return d.sum(secret), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -110,4 +111,34 @@ func parseMultipart(body []byte, boundary string) ([]formField, bool) {
 		}
 		fields = append(fields, formField{params["name"], string(content.Sum(nil)), kind})
 	}
+}
+
+// parsedForm returns the fields of a form that was parsed before.
+func parsedForm(r *http.Request) ([]formField, error) {
+	var fields []formField
+	for name, values := range r.PostForm {
+		for _, value := range values {
+			fields = append(fields, formField{name: name, value: value})
+		}
+	}
+	if r.MultipartForm == nil {
+		return fields, nil
+	}
+	content := sha256.New()
+	for name, files := range r.MultipartForm.File {
+		for _, header := range files {
+			file, err := header.Open()
+			if err != nil {
+				return nil, err
+			}
+			content.Reset()
+			_, err = io.Copy(content, file)
+			_ = file.Close() // opened to read
+			if err != nil {
+				return nil, err
+			}
+			fields = append(fields, formField{name, string(content.Sum(nil)), header.Header.Get("Content-Type") + "\n" + header.Filename})
+		}
+	}
+	return fields, nil
 }

@@ -12,6 +12,9 @@ import (
 
 // addJSON adds a body that is unambiguous JSON, and reports whether it was.
 func (d *digest) addJSON(media string, body []byte, only, ignore []string) bool {
+	if tooDeep(body) {
+		return false
+	}
 	d.scratch = append(d.scratch[:0], body...)
 	value := jsontext.Value(d.scratch)
 	if only != nil || ignore != nil {
@@ -28,6 +31,29 @@ func (d *digest) addJSON(media string, body []byte, only, ignore []string) bool 
 	d.addText(media)
 	d.add(value)
 	return true
+}
+
+// tooDeep reports whether JSON is nested so deep that sorting its members would take more than linear time. No real
+// body is; those are compared by their bytes.
+func tooDeep(body []byte) bool {
+	const limit = 100
+	depth, inString := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > limit {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 // choose returns the JSON of what is compared of a body: all but the values that ignore names, or, as one object by

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -28,7 +29,12 @@ var errNoPrincipal = errors.New("the scope function returned no principal")
 // Responses are buffered, so a flush does nothing. What cannot be buffered fails: a handler that hijacks, sends trailers
 // or server-sent events, or writes more than Config.Stored.MaxBody gets an error from that call where it can return one,
 // nothing is committed, and the client gets 500. Informational responses (103) are sent at once, by first requests only.
+//
+// Wrap panics if next is nil.
 func (m *Manager) Wrap(next http.Handler) http.Handler {
+	if next == nil {
+		panic("ichido: Wrap: the handler is nil")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(m.config.Methods, r.Method) {
 			next.ServeHTTP(w, r)
@@ -70,9 +76,14 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		m.withoutKey(w, r, next)
 		return
 	}
+	if outer := workOf(r.Context()); outer != nil && outer.flights == m.flights && outer.key == key {
+		next.ServeHTTP(w, r) // within an attempt of this very request: Wrap was applied twice
+		return
+	}
 	scope, err := m.scopeOf(r)
 	if err != nil {
-		m.refuse(w, r, noPrincipal, "", err)
+		m.log.WarnContext(r.Context(), "ichido: a request has no principal", slog.Any("error", err))
+		m.refuse(w, r, noPrincipal, "", nil)
 		return
 	}
 	if m.config.KeyFrom == nil {
@@ -110,12 +121,12 @@ func (m *Manager) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	if r.ContentLength <= 0 {
-		return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	}
-	body := make([]byte, r.ContentLength) // which net/http does not let the body exceed
-	_, err := io.ReadFull(r.Body, body)
-	return body, err
+	// The length is a hint: a handler around that decompresses leaves another body, and who announces much may send
+	// nothing.
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	return body.Bytes(), err
 }
 
 func (m *Manager) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
@@ -154,10 +165,9 @@ type call struct {
 	next  http.Handler
 	claim Claim
 
-	reader bytes.Reader // over body
-	rec    *recorder    // of the last run
-	failed error        // the panic of the last run
-	abort  bool         // the last run wants the connection closed without an answer
+	rec    *recorder // of the last run
+	failed error     // the panic of the last run
+	abort  bool      // the last run wants the connection closed without an answer
 }
 
 // run calls the handler once, from the start.
@@ -167,9 +177,7 @@ func (c *call) run(ctx context.Context) outcome {
 		limit = maxBuffered
 	}
 	c.rec, c.failed, c.abort = newRecorder(c.w, limit), nil, false
-	r := c.r.WithContext(ctx)
-	c.reader.Reset(c.body)
-	r.Body = bufferedBody{&c.reader}
+	r := c.request(ctx)
 	if c.failed = c.protect(r); c.failed != nil {
 		return outcome{err: c.failed}
 	}
@@ -177,8 +185,8 @@ func (c *call) run(ctx context.Context) outcome {
 	switch {
 	case c.rec.err != nil:
 		return outcome{err: c.rec.err}
-	case verdictOf(ctx).keeps(c.m.config.Keep(c.rec.status)):
-		response, err := c.m.config.Stored.pack(&c.claim, c.rec.status, c.rec.sent, c.rec.body)
+	case workOf(ctx).verdict.keeps(c.m.config.Keep(c.rec.status)):
+		response, err := c.m.config.Stored.pack(&c.claim, c.rec.status, c.rec.own(), c.rec.body)
 		if err != nil {
 			c.rec.err = err
 			return outcome{err: err}
@@ -188,6 +196,16 @@ func (c *call) run(ctx context.Context) outcome {
 		return outcome{err: ErrServerError}
 	}
 	return outcome{}
+}
+
+// request returns the request for one run: what the handler does to it is not there in the next.
+func (c *call) request(ctx context.Context) *http.Request {
+	r := c.r.WithContext(ctx)
+	r.Header = c.r.Header.Clone()
+	url := *c.r.URL
+	r.URL = &url
+	r.Body = newBufferedBody(c.body)
+	return r
 }
 
 // same compares the request with a record whose fingerprint has another form.
@@ -209,6 +227,9 @@ func (bufferedBody) Close() error { return nil }
 // protect turns a panic of the handler into an error.
 func (c *call) protect(r *http.Request) (err error) {
 	defer func() {
+		if r.MultipartForm != nil && c.r.MultipartForm == nil {
+			_ = r.MultipartForm.RemoveAll() // net/http removes the files of its own request only
+		}
 		p := recover()
 		if p == nil {
 			return // or runtime.Goexit, which goes on its way
@@ -242,8 +263,8 @@ func (c *call) replay(record *Record) {
 	m := c.m
 	if m.config.BeforeReplay != nil {
 		if err := m.config.BeforeReplay(c.r); err != nil {
-			m.log.InfoContext(c.r.Context(), "ichido: a replay was refused", "error", err)
-			m.refuse(c.w, c.r, replayRefused, "", err)
+			m.log.InfoContext(c.r.Context(), "ichido: a replay was refused", slog.Any("error", err))
+			m.refuse(c.w, c.r, replayRefused, "", nil)
 			return
 		}
 	}

@@ -192,14 +192,17 @@ func parseBare(value string) (string, error) {
 	return value, nil
 }
 
-// onlyParameters accepts rest, which begins offset bytes into the field, if it is nothing but parameters.
+// onlyParameters accepts rest, which begins offset bytes into the field, if it is nothing but parameters (RFC 9651,
+// section 3.1.2). Clients that know nothing of them may put a semicolon into a key: what is no parameter is an error, or
+// two keys would be one.
 func onlyParameters(rest string, offset int) error {
-	trimmed := strings.TrimLeft(rest, " ")
-	if trimmed == "" || trimmed[0] == ';' && !strings.Contains(trimmed, ",") {
+	if trailingParameters.MatchString(rest) {
 		return nil
 	}
 	return errAt(offset, "something follows the key")
 }
+
+var trailingParameters = regexp.MustCompile(`^(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z0-9*:@?%-][A-Za-z0-9!#$%&'*+.^_|~:/=?"` + "`" + `-]*))?)* *$`)
 
 // errAt describes what is wrong at the byte with index i, which people count from 1.
 func errAt(i int, format string, args ...any) error {

@@ -21,8 +21,8 @@ func Purge(ctx context.Context, p Purger) (int, error) {
 	}
 }
 
-// PurgeEvery calls [Purge] at once and then every interval, until ctx ends. It tells done, if that is not nil, how
-// each purge went.
+// PurgeEvery calls [Purge] at once and then every interval, which must be positive, until ctx ends. It tells done, if
+// that is not nil, how each purge went.
 func PurgeEvery(ctx context.Context, p Purger, interval time.Duration, done func(deleted int, err error)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

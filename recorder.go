@@ -24,14 +24,22 @@ type recorder struct {
 	err    error // why the response cannot be stored
 }
 
+// newRecorder begins with the fields that handlers around have set, as the handler would find them without us.
 func newRecorder(w http.ResponseWriter, limit int) *recorder {
-	return &recorder{w: w, limit: limit, header: make(http.Header, 4)}
+	rec := &recorder{w: w, limit: limit, header: make(http.Header, 4)}
+	for name, values := range w.Header() {
+		rec.header[name] = slices.Clip(values)
+	}
+	return rec
 }
 
 func (rec *recorder) Header() http.Header { return rec.header }
 
 // WriteHeader keeps the first final status. Informational ones (103 Early Hints) go out at once.
 func (rec *recorder) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("ichido: WriteHeader(%d): no such status", status)) // as net/http does, but before the commit
+	}
 	if rec.status != 0 {
 		return
 	}
@@ -57,6 +65,7 @@ func (rec *recorder) WriteHeader(status int) {
 func (rec *recorder) inform(status int) {
 	h := rec.w.Header()
 	before := maps.Clone(h)
+	clear(h)
 	maps.Copy(h, rec.header)
 	rec.w.WriteHeader(status)
 	clear(h)
@@ -159,10 +168,33 @@ func (rec *recorder) finish() {
 // sendTo sends what was recorded.
 func (rec *recorder) sendTo(w http.ResponseWriter) {
 	h := w.Header()
+	clear(h) // it is all in sent, unless the handler deleted it
 	for _, f := range rec.sent {
 		h[f.name] = f.values
 	}
 	send(w, rec.status, rec.body)
+}
+
+// own returns the fields that are the handler's own: not those that were set around it, which the handlers around set
+// anew for each request. What it added to one of those has a plus before its name.
+func (rec *recorder) own() []field {
+	around := rec.w.Header()
+	if len(around) == 0 {
+		return rec.sent
+	}
+	var own []field
+	for _, f := range rec.sent {
+		before := around[f.name]
+		switch {
+		case len(before) == 0:
+			own = append(own, f)
+		case len(f.values) < len(before) || !slices.Equal(f.values[:len(before)], before):
+			own = append(own, f)
+		case len(f.values) > len(before):
+			own = append(own, field{"+" + f.name, f.values[len(before):]})
+		}
+	}
+	return own
 }
 
 // send sends the end of a response, with the body's length.
@@ -177,7 +209,13 @@ func send(w http.ResponseWriter, status int, body []byte) {
 // replay sends an answer from the record.
 func replay(w http.ResponseWriter, a answer) {
 	h := w.Header()
-	maps.Copy(h, a.header)
+	for name, values := range a.header {
+		if more, ok := strings.CutPrefix(name, "+"); ok {
+			h[more] = append(slices.Clip(h[more]), values...)
+		} else {
+			h[name] = values
+		}
+	}
 	h[replayedHeader] = []string{"true"}
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // the first answer had none; do not let net/http guess one

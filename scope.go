@@ -1,6 +1,8 @@
 package ichido
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,9 +20,19 @@ func (m *Manager) scopeOf(r *http.Request) (string, error) {
 		return "", errNoPrincipal
 	}
 	if m.config.AcrossRoutes {
-		return escapePrincipal(principal), nil
+		return bounded(escapePrincipal(principal)), nil
 	}
-	return escapePrincipal(principal) + " " + r.Method + " " + route(r), nil
+	return bounded(escapePrincipal(principal)) + " " + r.Method + " " + bounded(route(r)), nil
+}
+
+// bounded keeps a part of the scope short enough for an index: of a long one it keeps the beginning and the digest.
+func bounded(part string) string {
+	const limit = 512
+	if len(part) <= limit {
+		return part
+	}
+	sum := sha256.Sum256([]byte(part))
+	return part[:limit-2*len(sum)-1] + "~" + hex.EncodeToString(sum[:])
 }
 
 func escapePrincipal(s string) string {

@@ -103,6 +103,7 @@ var neverStored = map[string]bool{
 
 // keeps reports whether a field is stored.
 func (s *Stored) keeps(name string) bool {
+	name = http.CanonicalHeaderKey(strings.TrimPrefix(name, "+")) // a handler may have put another spelling into the map
 	switch {
 	case neverStored[name] || slices.Contains(s.Deny, name):
 		return false
@@ -114,7 +115,18 @@ func (s *Stored) keeps(name string) bool {
 	return true
 }
 
-// Lines of the stored header that begin with a colon are no fields: they say how the body is stored.
+// isFieldName reports whether net/http would send a field of the name (RFC 9110, section 5.6.2).
+func isFieldName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// Lines of the stored header that begin with a colon are no fields: they say how the body is stored. Those that begin
+// with a plus are added to the fields of that name that are set around the handler.
 const (
 	markTombstone = ":tombstone"
 	markDeflate   = ":deflate"   // with the original length
@@ -125,7 +137,7 @@ const (
 func (s *Stored) pack(claim *Claim, status int, fields []field, body []byte) (Response, error) {
 	kept := make([]field, 0, len(fields)+2)
 	for _, f := range fields {
-		if s.keeps(f.name) {
+		if isFieldName(strings.TrimPrefix(f.name, "+")) && s.keeps(f.name) {
 			kept = append(kept, f)
 		}
 	}
@@ -148,7 +160,7 @@ func (s *Stored) pack(claim *Claim, status int, fields []field, body []byte) (Re
 	r := Response{Status: status, Body: body}
 	if len(s.Secrets) == 0 {
 		r.Header = encodeHeader(kept)
-		return r, nil
+		return r, checkHeader(r.Header)
 	}
 	r.Header = encodeHeader(append(kept, field{markEncrypted, []string{s.Secrets[0].ID}}))
 	aead, err := s.Secrets[0].aead()
@@ -158,7 +170,16 @@ func (s *Stored) pack(claim *Claim, status int, fields []field, body []byte) (Re
 	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(body)+aead.Overhead())
 	_, _ = rand.Read(nonce) // never fails
 	r.Body = aead.Seal(nonce, nonce, body, associated(claim, status, r.Header))
-	return r, nil
+	return r, checkHeader(r.Header)
+}
+
+// checkHeader bounds the header that is stored, which has no setting: real ones are far from it.
+func checkHeader(header []byte) error {
+	const limit = 256 << 10
+	if len(header) > limit {
+		return fmt.Errorf("ichido: a header of %d bytes cannot be stored; the limit is %d", len(header), limit)
+	}
+	return nil
 }
 
 func hasCoding(fields []field) bool {

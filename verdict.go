@@ -14,8 +14,6 @@ const (
 	discard
 )
 
-type verdictKey struct{}
-
 // Keep makes the answer of the handler that runs under ctx be committed and kept, whatever its status: a declined card
 // is an outcome that a retry should see again, not an attempt to repeat. The last call of Keep and [Discard] counts.
 // It does nothing if ctx is not that of an attempt, and nothing in [Do], where an error is never kept.
@@ -26,14 +24,9 @@ func Keep(ctx context.Context) { say(ctx, keep) }
 func Discard(ctx context.Context) { say(ctx, discard) }
 
 func say(ctx context.Context, what int32) {
-	if v := verdictOf(ctx); v != nil {
-		v.said.Store(what)
+	if w := workOf(ctx); w != nil {
+		w.verdict.said.Store(what)
 	}
-}
-
-func verdictOf(ctx context.Context) *verdict {
-	v, _ := ctx.Value(verdictKey{}).(*verdict)
-	return v
 }
 
 // keeps decides about an answer.

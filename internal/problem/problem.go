@@ -57,8 +57,11 @@ func Language(accept, fallback string) string {
 	for part := range strings.SplitSeq(accept, ",") {
 		tag, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 		q := 1.0
-		if v, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
-			q, _ = strconv.ParseFloat(v, 64) // what is no number prefers nothing
+		if v, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q="); ok {
+			var err error
+			if q, err = strconv.ParseFloat(v, 64); err != nil || !(q >= 0 && q <= 1) {
+				q = 0 // what is no weight prefers nothing
+			}
 		}
 		primary, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(tag)), "-")
 		if primary == "*" {
