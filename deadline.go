@@ -11,9 +11,17 @@ func within(parent context.Context, limit time.Duration) *deadlineContext {
 	return &deadlineContext{parent: parent, deadline: time.Now().Add(limit)}
 }
 
+// apart is within for what goes on when parent ends: it has parent's values only.
+func apart(parent context.Context, limit time.Duration) *deadlineContext {
+	c := within(parent, limit)
+	c.apart = true
+	return c
+}
+
 // A deadlineContext makes its timer when it is first waited for.
 type deadlineContext struct {
 	parent   context.Context
+	apart    bool // the parent's end is not ours
 	deadline time.Time
 
 	mu     sync.Mutex
@@ -32,7 +40,11 @@ func (c *deadlineContext) context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+		parent := c.parent
+		if c.apart {
+			parent = context.WithoutCancel(parent)
+		}
+		c.timed, c.cancel = context.WithDeadline(parent, c.deadline)
 		if c.ended {
 			c.cancel()
 		}
@@ -51,7 +63,7 @@ func (c *deadlineContext) end() {
 }
 
 func (c *deadlineContext) Deadline() (time.Time, bool) {
-	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
+	if d, ok := c.parent.Deadline(); ok && !c.apart && d.Before(c.deadline) {
 		return d, true
 	}
 	return c.deadline, true
@@ -63,7 +75,10 @@ func (c *deadlineContext) Err() error {
 	c.mu.Lock()
 	asleep := c.timed == nil && !c.ended && time.Until(c.deadline) > 0
 	c.mu.Unlock()
-	if asleep {
+	switch {
+	case asleep && c.apart:
+		return nil
+	case asleep:
 		return c.parent.Err()
 	}
 	return c.context().Err()

@@ -179,37 +179,36 @@ func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 // try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
 // the work has its own deadline, and so has its ending.
 func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (out outcome, err error) {
-	own := context.WithoutCancel(ctx)
 	began, returned := time.Now(), false
 	defer func() {
 		m.pace.note(time.Since(began))
 		if !returned { // the job panicked, or its goroutine exits
-			m.abandon(own, attempt, nil)
+			_ = m.abandon(ctx, attempt, nil)
 		}
 	}()
-	working := within(own, m.config.AttemptTimeout)
+	working := apart(ctx, m.config.AttemptTimeout)
 	working.flights, working.key = m.flights, key
 	defer working.end()
 	out = j.run(attempt.Context(working))
 	returned = true
 	if !out.keep {
-		return out, m.abandon(own, attempt, out.err)
+		return out, m.abandon(ctx, attempt, out.err)
 	}
-	ending := within(own, m.config.StoreTimeout)
+	ending := apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
 	return out, attempt.Complete(ending, out.response)
 }
 
 // abandon ends an attempt that leaves nothing. That the store could not be told is no error to the client, because
 // a transaction that is not committed is nothing; the operator may want to know.
-func (m *Manager) abandon(own context.Context, attempt Attempt, cause error) error {
-	ending := within(own, m.config.StoreTimeout)
+func (m *Manager) abandon(ctx context.Context, attempt Attempt, cause error) error {
+	ending := apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
 	err := attempt.Abandon(ending, cause)
 	if err == nil || errors.Is(err, ErrSerialization) {
 		return err
 	}
-	m.log.WarnContext(own, "ichido: an attempt was abandoned, but the store could not be told", slog.Any("error", err))
+	m.log.WarnContext(ctx, "ichido: an attempt was abandoned, but the store could not be told", slog.Any("error", err))
 	return nil
 }
 
@@ -258,7 +257,7 @@ func (m *Manager) ask(claim Claim, p *patience) (*Record, error) {
 	attempt, record, err := m.lookAgain(claim, p)
 	switch {
 	case attempt != nil: // it has just ended; its record, or the leader's next look, says more
-		_ = m.abandon(context.WithoutCancel(p.ctx), attempt, nil)
+		_ = m.abandon(p.ctx, attempt, nil)
 		return nil, nil
 	case errors.Is(err, ErrInProgress) && p.bounded.Err() == nil:
 		return nil, nil

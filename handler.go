@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 )
@@ -200,11 +201,14 @@ func (c *call) run(ctx context.Context) outcome {
 
 // request returns the request for one run: what the handler does to it is not there in the next.
 func (c *call) request(ctx context.Context) *http.Request {
+	own := new(struct {
+		body bytes.Reader
+		url  url.URL
+	})
+	own.body.Reset(c.body)
+	own.url = *c.r.URL
 	r := c.r.WithContext(ctx)
-	r.Header = c.r.Header.Clone()
-	url := *c.r.URL
-	r.URL = &url
-	r.Body = newBufferedBody(c.body)
+	r.Header, r.URL, r.Body = c.r.Header.Clone(), &own.url, bufferedBody{&own.body}
 	return r
 }
 

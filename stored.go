@@ -135,34 +135,31 @@ const (
 
 // pack returns what is stored of an answer.
 func (s *Stored) pack(claim *Claim, status int, fields []field, body []byte) (Response, error) {
-	kept := make([]field, 0, len(fields)+2)
-	for _, f := range fields {
-		if isFieldName(strings.TrimPrefix(f.name, "+")) && s.keeps(f.name) {
-			kept = append(kept, f)
-		}
-	}
+	r := Response{Status: status}
 	switch {
 	case len(body) > s.MaxBody:
-		kept = slices.DeleteFunc(kept, func(f field) bool { return f.name != "Location" })
-		kept = append(kept, field{markTombstone, []string{""}})
+		r.Header = encodeHeader(fields, func(name string) bool { return s.keeps(name) && name == "Location" })
+		r.Header = appendLine(r.Header, markTombstone, "")
 		body = nil
 	case s.LocationOnly:
+		r.Header = encodeHeader(fields, s.keeps)
 		body = nil
-	case s.CompressFrom > 0 && len(body) >= s.CompressFrom && !hasCoding(fields):
-		if small := deflate(body); len(small) <= len(body)/10*9 {
-			kept = append(kept, field{markDeflate, []string{strconv.Itoa(len(body))}})
-			body = small
+	default:
+		r.Header = encodeHeader(fields, s.keeps)
+		if s.CompressFrom > 0 && len(body) >= s.CompressFrom && !hasCoding(fields) {
+			if small := deflate(body); len(small) <= len(body)/10*9 {
+				r.Header = appendLine(r.Header, markDeflate, strconv.Itoa(len(body)))
+				body = small
+			}
 		}
 	}
-	if body == nil {
-		body = []byte{}
+	if r.Body = body; body == nil {
+		r.Body = []byte{}
 	}
-	r := Response{Status: status, Body: body}
 	if len(s.Secrets) == 0 {
-		r.Header = encodeHeader(kept)
 		return r, checkHeader(r.Header)
 	}
-	r.Header = encodeHeader(append(kept, field{markEncrypted, []string{s.Secrets[0].ID}}))
+	r.Header = appendLine(r.Header, markEncrypted, s.Secrets[0].ID)
 	aead, err := s.Secrets[0].aead()
 	if err != nil {
 		return r, err
@@ -279,9 +276,9 @@ func inflate(body []byte, length string) ([]byte, error) {
 
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 
-// encodeHeader returns the stored form of header fields: one "Name: value\n" a line. Line breaks within a value become
-// spaces, as they do when net/http sends it.
-func encodeHeader(fields []field) []byte {
+// encodeHeader returns the stored form of the header fields that are kept: one "Name: value\n" a line. Line breaks within
+// a value become spaces, as they do when net/http sends it.
+func encodeHeader(fields []field, keeps func(name string) bool) []byte {
 	size := 0
 	for _, f := range fields {
 		for _, v := range f.values {
@@ -290,14 +287,21 @@ func encodeHeader(fields []field) []byte {
 	}
 	out := make([]byte, 0, size)
 	for _, f := range fields {
+		if !isFieldName(strings.TrimPrefix(f.name, "+")) || !keeps(f.name) {
+			continue
+		}
 		for _, v := range f.values {
-			out = append(out, f.name...)
-			out = append(out, ": "...)
-			out = append(out, oneLine.Replace(v)...)
-			out = append(out, '\n')
+			out = appendLine(out, f.name, v)
 		}
 	}
 	return out
+}
+
+func appendLine(header []byte, name, value string) []byte {
+	header = append(header, name...)
+	header = append(header, ": "...)
+	header = append(header, oneLine.Replace(value)...)
+	return append(header, '\n')
 }
 
 // decodeHeader sets the stored fields in h, and returns the marks.

@@ -56,6 +56,7 @@ type entry struct {
 	record  ichido.Record
 	expires time.Time
 	listed  *list.Element // in Store.completed; nil while the attempt is in progress
+	attempt attempt
 }
 
 // Begin implements [ichido.Store]. It never waits.
@@ -75,8 +76,9 @@ func (s *Store) Begin(_ context.Context, claim ichido.Claim) (ichido.Attempt, *i
 		s.remove(e)
 	}
 	e := &entry{id: k, record: ichido.Record{Fingerprint: claim.Fingerprint}}
+	e.attempt = attempt{store: s, entry: e, retention: claim.Retention}
 	s.entries[k] = e
-	return &attempt{store: s, entry: e, retention: claim.Retention}, nil, nil
+	return &e.attempt, nil, nil
 }
 
 // Purge implements [ichido.Purger].

@@ -67,7 +67,9 @@ func Decorate(doc map[string]any, p ichido.KeyPolicy, method, path string) error
 	}
 	marker := copied(object{"headers": object{p.ReplayMarker: reference("headers", p.ReplayMarker)}}, renamed).(object)
 	for status, r := range responses {
-		if there, ok := resolve(doc, r).(object); ok && (strings.HasPrefix(status, "2") || strings.HasPrefix(status, "3")) {
+		there, ok := resolve(doc, r).(object)
+		headers, _ := there["headers"].(object)
+		if ok && !hasName(headers, p.ReplayMarker) && (strings.HasPrefix(status, "2") || strings.HasPrefix(status, "3")) {
 			responses[status] = merge(there, marker)
 		}
 	}
@@ -76,18 +78,14 @@ func Decorate(doc map[string]any, p ichido.KeyPolicy, method, path string) error
 
 // withProblems returns the response of a status with our problems, to which ref refers.
 func withProblems(doc, responses object, status string, ref any) any {
-	old := responses[status]
-	if old != nil && equal(old, ref) {
-		return old
-	}
 	for _, key := range []string{status, status[:1] + "XX", "default"} {
 		there, ok := resolve(doc, responses[key]).(object)
-		if ok {
+		switch {
+		case key == status && responses[key] != nil && (!ok || equal(responses[key], ref)):
+			return responses[key] // it refers to another document, or to ours already
+		case ok:
 			return merge(there, resolve(doc, ref).(object))
 		}
-	}
-	if old != nil {
-		return old // a reference to another document
 	}
 	return ref
 }
