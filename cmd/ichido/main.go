@@ -2,7 +2,7 @@
 // library's tables in order.
 //
 // Data goes to standard output, talk to standard error. The exit code is 0 if all went well, 1 if it did not, and 2 if
-// the command was not understood.
+// the command was not understood; a command that has more says so in its help.
 package main
 
 import (
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// The exit codes of every command, as its help says.
+// The exit codes that every command has.
 const (
 	exitFailed = 1
 	exitUsage  = 2
