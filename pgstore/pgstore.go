@@ -20,9 +20,9 @@ import (
 
 // A Store keeps records in the table idempotency_keys of the pool's database. Make the table by [Store.Migrate].
 type Store struct {
-	pool    *pgxpool.Pool
-	options pgx.TxOptions
-	lockSQL string // replaced in tests, to show that nothing depends on locks
+	pool     *pgxpool.Pool
+	options  pgx.TxOptions
+	claimSQL string // has no locks in tests that show that nothing depends on them
 }
 
 var (
@@ -44,7 +44,7 @@ func WithIsolation(level pgx.TxIsoLevel) Option {
 // New returns a Store on a pool. An attempt holds one of the pool's connections from its claim to its end; a request
 // that waits for another holds none.
 func New(pool *pgxpool.Pool, options ...Option) *Store {
-	s := &Store{pool: pool, lockSQL: lockSQL}
+	s := &Store{pool: pool, claimSQL: claimSQL(lockSQL)}
 	for _, o := range options {
 		o(s)
 	}
@@ -54,16 +54,19 @@ func New(pool *pgxpool.Pool, options ...Option) *Store {
 // keySpace separates our locks on (key, fingerprint) from other two-part advisory locks of the database: "ichi".
 const keySpace = 0x69636869
 
-// The statements of a claim. The lock is taken before the record is read, each with a snapshot of its own: whoever
-// gets the lock after a winner's commit sees the winner's record. The table's oid keeps apart the locks of tables in
-// different schemas. The holder of the key's lock also takes, shared, the lock that tells others its fingerprint.
-const (
-	lockSQL = `SELECT CASE WHEN pg_try_advisory_xact_lock($1::int8 # 'idempotency_keys'::regclass::oid::int8)
-		THEN pg_try_advisory_xact_lock_shared($2::int4, $3::int4) ELSE false END`
+// lockSQL takes the advisory lock on a key, if it is free, and with it, shared, the lock that tells others the holder's
+// fingerprint. The table's oid keeps apart the locks of tables in different schemas.
+const lockSQL = `CASE WHEN pg_try_advisory_xact_lock($1::int8 # 'idempotency_keys'::regclass::oid::int8)
+	THEN pg_try_advisory_xact_lock_shared($2::int4, $3::int4) ELSE false END`
 
-	readSQL = `SELECT request_hash, response_status, response_headers, response_body, expires_at <= clock_timestamp()
-		FROM idempotency_keys WHERE idem_key = $1::text AND scope = $2::text`
-)
+// claimSQL takes the lock and reads the record. Its snapshot may be older than the lock: who gets the lock a moment after
+// a winner's commit may not see the winner's record. It then works in vain, and its own record meets the constraint. That
+// is rare, and a second statement would cost every request.
+func claimSQL(lockSQL string) string {
+	return `SELECT l.locked, r.request_hash, r.response_status, r.response_headers, r.response_body, r.expires_at <= clock_timestamp()
+		FROM (SELECT ` + lockSQL + ` AS locked) l
+		LEFT JOIN idempotency_keys r ON r.idem_key = $4::text AND r.scope = $5::text`
+}
 
 // holderSQL looks for the attempt that holds the lock of a key, and says whether its fingerprint is the one given. It
 // speaks only of what it sees: no row means that it cannot tell.
@@ -87,8 +90,7 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 
 	var batch pgx.Batch
 	batch.BeginTx(s.options)
-	batch.Queue(s.lockSQL, keyLock, int32(keySpace), fingerprintLock)
-	batch.Queue(readSQL, claim.Key, claim.Scope)
+	batch.Queue(s.claimSQL, keyLock, int32(keySpace), fingerprintLock, claim.Key, claim.Scope)
 	results := conn.SendBatch(ctx, &batch)
 	locked, row, err := readClaim(results)
 	switch {
@@ -120,15 +122,13 @@ func readClaim(results pgx.BatchResults) (locked bool, row claimRow, err error) 
 	if _, err = results.Exec(); err != nil {
 		return false, row, err
 	}
-	if err = results.QueryRow().Scan(&locked); err != nil {
-		return false, row, err
-	}
 	r := &row.record
-	err = results.QueryRow().Scan(&r.Fingerprint, &r.Response.Status, &r.Response.Header, &r.Response.Body, &row.expired)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return locked, row, nil
+	var status *int
+	var expired *bool
+	err = results.QueryRow().Scan(&locked, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
+	if err == nil && status != nil {
+		row.found, row.expired, r.Response.Status = true, *expired, *status
 	}
-	row.found = err == nil
 	return locked, row, err
 }
 

@@ -57,8 +57,8 @@ func TestRoundTrips(t *testing.T) {
 	if first > base {
 		t.Errorf("a first request makes %d round trips, the plain transaction %d: %q", first, base, statements)
 	}
-	if len(statements) != 6 || !strings.EqualFold(statements[0], "begin") || !strings.EqualFold(statements[5], "commit") {
-		t.Errorf("want BEGIN, lock, read, work, record, COMMIT; got %q", statements)
+	if len(statements) != 5 || !strings.EqualFold(statements[0], "begin") || !strings.EqualFold(statements[4], "commit") {
+		t.Errorf("want BEGIN, claim, work, record, COMMIT; got %q", statements)
 	}
 	replay, statements := measure(func() {
 		if r := post(t, api, "k", "chair"); r.status != 201 || !r.replayed {
