@@ -77,8 +77,13 @@ func exampleKey(k ichido.KeyRules) string {
 func describeKey(p ichido.KeyPolicy) string {
 	var b strings.Builder
 	b.WriteString("Names the operation: make one key for each operation and send it, unchanged, with every try. However often " +
-		"the request is sent with its key, it takes effect once, and later answers are replays of the first " +
-		"(`" + p.ReplayMarker + ": true`).")
+		"the request is sent with its key, it takes effect once at most.")
+	if p.Stored.Statuses == "below 400" {
+		b.WriteString(" An answer below 400 is kept")
+	} else {
+		b.WriteString(" An answer that settles the operation is kept")
+	}
+	b.WriteString(", and later tries get it as a replay (`" + p.ReplayMarker + ": true`); any other leaves nothing, and its key is free.")
 	if !p.Required {
 		b.WriteString(" A request without a key is not protected.")
 	}
