@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"github.com/ichido-dev/ichido"
 )
@@ -14,43 +14,30 @@ import (
 // An attempt is an open transaction on a connection of its own.
 type attempt struct {
 	store   *Store
+	insert  *sql.Stmt
 	conn    *sql.Conn
 	tx      *sql.Tx
 	claim   ichido.Claim
-	expired bool        // a record past its retention is in the way
-	wrote   int64       // what the connection had written before the transaction
-	used    atomic.Bool // the work asked for the transaction
-}
+	expired bool // a record past its retention is in the way
 
-// read returns the active record of the claim's key, or nil.
-func (a *attempt) read(ctx context.Context) (*ichido.Record, error) {
-	var r ichido.Record
-	var status sql.NullInt64
-	var expired sql.NullBool
-	err := a.conn.QueryRowContext(ctx, a.store.dialect.read, a.claim.Key, a.claim.Scope).
-		Scan(&a.wrote, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
-	if err != nil || !status.Valid {
-		return nil, err
-	}
-	if a.expired = expired.Bool; a.expired {
-		return nil, nil
-	}
-	r.Response.Status = int(status.Int64)
-	if r.Response.Body == nil {
-		r.Response.Body = []byte{}
-	}
-	return &r, nil
+	use   sync.Once // when the work asks for the transaction
+	used  bool
+	wrote int64 // what the connection had written until then
 }
 
 // begin begins the transaction. Its context would end it, so it gets none of the claim's. A request that runs again
 // waits for its turn to write before it reads anything, and so meets no conflict a second time.
 func (a *attempt) begin(ctx context.Context) (err error) {
+	if a.conn, err = a.store.db.Conn(ctx); err != nil {
+		return err
+	}
 	if a.tx, err = a.conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+		_ = a.conn.Close() // back to the pool
 		return err
 	}
 	if a.claim.Reruns > 0 {
 		if _, err = a.tx.ExecContext(ctx, a.store.dialect.lockToWrite); err != nil {
-			_ = a.tx.Rollback()
+			a.rollback()
 		}
 	}
 	return err
@@ -66,7 +53,10 @@ func Tx(ctx context.Context) *sql.Tx {
 	if !ok {
 		panic("sqlstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
-	a.used.Store(true)
+	a.use.Do(func() {
+		err := a.tx.QueryRowContext(ctx, a.store.dialect.written).Scan(&a.wrote)
+		a.used = err == nil
+	})
 	return a.tx
 }
 
@@ -78,7 +68,7 @@ func (a *attempt) Context(parent context.Context) context.Context {
 // work with it.
 func (a *attempt) Complete(ctx context.Context, response ichido.Response) error {
 	d := a.store.dialect
-	if err := a.insert(ctx, response); err != nil {
+	if err := a.put(ctx, response); err != nil {
 		a.rollback()
 		switch {
 		case d.isUnique(err):
@@ -99,14 +89,15 @@ func (a *attempt) Complete(ctx context.Context, response ichido.Response) error 
 	return nil
 }
 
-func (a *attempt) insert(ctx context.Context, response ichido.Response) error {
+// put stores the record.
+func (a *attempt) put(ctx context.Context, response ichido.Response) error {
 	d := a.store.dialect
 	if a.expired {
 		if _, err := a.tx.ExecContext(ctx, d.deleteExpired, a.claim.Key, a.claim.Scope); err != nil {
 			return err
 		}
 	}
-	_, err := a.tx.ExecContext(ctx, d.insert, a.claim.Scope, a.claim.Key, a.claim.Fingerprint,
+	_, err := a.tx.StmtContext(ctx, a.insert).ExecContext(ctx, a.claim.Scope, a.claim.Key, a.claim.Fingerprint,
 		response.Status, response.Header, response.Body, d.interval(a.claim.Retention))
 	return err
 }
@@ -125,12 +116,12 @@ func (a *attempt) Abandon(ctx context.Context, cause error) error {
 // write because of another transaction: it used the transaction and wrote nothing. Then it is run again, once, in a
 // way that meets no conflict. A handler that failed for another reason fails again, and did no harm.
 func (a *attempt) mayHaveConflicted(ctx context.Context) bool {
-	if a.claim.Reruns > 0 || !a.used.Load() {
+	if a.claim.Reruns > 0 || !a.used {
 		return false
 	}
-	wrote := true
-	err := a.tx.QueryRowContext(ctx, a.store.dialect.written, a.wrote).Scan(&wrote)
-	return err == nil && !wrote
+	wrote := a.wrote
+	err := a.tx.QueryRowContext(ctx, a.store.dialect.written).Scan(&wrote)
+	return err == nil && wrote == a.wrote
 }
 
 // rollback ends the transaction and gives the connection back, or closes it if the database could not be told.

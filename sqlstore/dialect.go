@@ -11,8 +11,8 @@ import (
 type Dialect struct {
 	name string
 
-	read          string // of (key, scope), always a row: what the connection wrote until now, then of the record or NULL: fingerprint, status, headers, body, whether past its retention
-	written       string // of (what the connection had written), whether it wrote more
+	read          string // of (key, scope): fingerprint, status, headers, body, whether past its retention
+	written       string // how much the connection has written so far, without looking at any table
 	lockToWrite   string // waits until no other transaction writes, and keeps others from it
 	insert        string // of (scope, key, fingerprint, status, headers, body, interval); fails if the key has a record
 	deleteExpired string // of (key, scope)

@@ -22,16 +22,16 @@ var SQLite = &Dialect{
 	name: "sqlite",
 
 	// People set expires_at by hand, some with the T of ISO 8601.
-	read: `SELECT total_changes(), request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
-		FROM (SELECT 1) LEFT JOIN idempotency_keys ON idem_key = ? AND scope = ?`,
-	written:     `SELECT total_changes() > ?`,
+	read: `SELECT request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
+		FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	written:     `SELECT total_changes()`,
 	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, strftime('%Y-%m-%d %H:%M:%f', 'now', ?))`,
 	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND replace(expires_at, 'T', ' ') <= ` + sqliteNow,
-	purge: `DELETE FROM idempotency_keys WHERE rowid IN
-		(SELECT rowid FROM idempotency_keys WHERE expires_at <= ` + sqliteNow + ` LIMIT ?)`,
+	purge: `DELETE FROM idempotency_keys WHERE (idem_key, scope) IN
+		(SELECT idem_key, scope FROM idempotency_keys WHERE expires_at <= ` + sqliteNow + ` LIMIT ?)`,
 	ping: `SELECT 1 FROM idempotency_keys LIMIT 0`,
 
 	migrations:     migration.Read(sqliteMigrations, "sqlite"),

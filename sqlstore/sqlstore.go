@@ -11,7 +11,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"errors"
+	"sync"
 
 	"github.com/ichido-dev/ichido"
 )
@@ -20,7 +21,13 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect *Dialect
+
+	mu       sync.Mutex
+	prepared *statements // nil until the table was there
 }
+
+// statements are those of every request. database/sql prepares them on each connection that they are used on, once.
+type statements struct{ read, insert *sql.Stmt }
 
 var (
 	_ ichido.Store    = (*Store)(nil)
@@ -36,22 +43,56 @@ func New(db *sql.DB, dialect *Dialect) *Store { return &Store{db: db, dialect: d
 // Begin implements [ichido.Store]. The record is read before the transaction begins, so that the transaction's view
 // of the database begins with the first statement of the work.
 func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
-	conn, err := s.db.Conn(ctx)
+	st, err := s.statements(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("sqlstore: no connection: %w", err)
+		return nil, nil, s.dialect.unavailable("preparing the statements", err)
 	}
-	a := &attempt{store: s, conn: conn, claim: claim}
-	record, err := a.read(ctx)
-	if err == nil && record == nil {
-		if err = a.begin(ctx); err == nil {
-			return a, nil, nil
-		}
-	}
-	_ = conn.Close() // back to the pool
+	record, expired, err := read(ctx, st.read, claim)
 	if err != nil {
-		return nil, nil, s.dialect.unavailable("claiming the key", err)
+		return nil, nil, s.dialect.unavailable("reading the record", err)
 	}
-	return nil, record, nil
+	if record != nil && !expired {
+		return nil, record, nil
+	}
+	a := &attempt{store: s, insert: st.insert, claim: claim, expired: expired}
+	if err := a.begin(ctx); err != nil {
+		return nil, nil, s.dialect.unavailable("beginning the transaction", err)
+	}
+	return a, nil, nil
+}
+
+// statements prepares the statements with the first claim: all of them, because an attempt may hold the last connection.
+func (s *Store) statements(ctx context.Context) (*statements, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prepared != nil {
+		return s.prepared, nil
+	}
+	read, err := s.db.PrepareContext(ctx, s.dialect.read)
+	if err != nil {
+		return nil, err
+	}
+	insert, err := s.db.PrepareContext(ctx, s.dialect.insert)
+	if err != nil {
+		_ = read.Close()
+		return nil, err
+	}
+	s.prepared = &statements{read, insert}
+	return s.prepared, nil
+}
+
+// read returns the record of a key, or nil if it has none.
+func read(ctx context.Context, stmt *sql.Stmt, claim ichido.Claim) (record *ichido.Record, expired bool, err error) {
+	var r ichido.Record
+	err = stmt.QueryRowContext(ctx, claim.Key, claim.Scope).
+		Scan(&r.Fingerprint, &r.Response.Status, &r.Response.Header, &r.Response.Body, &expired)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	if r.Response.Body == nil {
+		r.Response.Body = []byte{}
+	}
+	return &r, expired, err
 }
 
 // Purge implements [ichido.Purger].
