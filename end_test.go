@@ -32,9 +32,13 @@ func TestEveryWayOut(t *testing.T) {
 		"abort":        {0, false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 		"goexit":       {0, false, func(http.ResponseWriter, *http.Request) { runtime.Goexit() }},
 		"too large":    {500, false, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 1001)) }},
-		"flush":        {500, false, func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush() }},
-		"hijack":       {500, false, func(w http.ResponseWriter, r *http.Request) { _, _, _ = w.(http.Hijacker).Hijack() }},
-		"switch":       {500, false, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(101) }},
+		"flush":        {200, true, func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush() }},
+		"events": {500, false, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+		}},
+		"hijack": {500, false, func(w http.ResponseWriter, r *http.Request) { _, _, _ = w.(http.Hijacker).Hijack() }},
+		"switch": {500, false, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(101) }},
 		"flush, panic": {500, false, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			panic("boom")

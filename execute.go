@@ -162,9 +162,12 @@ func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) 
 
 // begin asks the store for the claim, for a bounded time, and tells answers from failures.
 func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
-	bounded := within(ctx, m.config.StoreTimeout)
+	bounded := m.deadlines.within(ctx, m.config.StoreTimeout)
 	defer bounded.end()
 	attempt, record, err := m.store.Begin(bounded, claim)
+	if errors.Is(err, ErrMismatch) && len(m.config.Fingerprint.Secrets) > 1 {
+		err = ErrInProgress // secrets are being rotated: the same request may have another digest in another process
+	}
 	switch {
 	case err == nil && attempt == nil && record == nil:
 		err = errors.New("ichido: Store.Begin returned nothing")
@@ -186,7 +189,7 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 			_ = m.abandon(ctx, attempt, nil)
 		}
 	}()
-	working := apart(ctx, m.config.AttemptTimeout)
+	working := m.deadlines.apart(ctx, m.config.AttemptTimeout)
 	working.flights, working.key = m.flights, key
 	defer working.end()
 	out = j.run(attempt.Context(working))
@@ -194,7 +197,7 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 	if !out.keep {
 		return out, m.abandon(ctx, attempt, out.err)
 	}
-	ending := apart(ctx, m.config.StoreTimeout)
+	ending := m.deadlines.apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
 	return out, attempt.Complete(ending, out.response)
 }
@@ -202,7 +205,7 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 // abandon ends an attempt that leaves nothing. That the store could not be told is no error to the client, because
 // a transaction that is not committed is nothing; the operator may want to know.
 func (m *Manager) abandon(ctx context.Context, attempt Attempt, cause error) error {
-	ending := apart(ctx, m.config.StoreTimeout)
+	ending := m.deadlines.apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
 	err := attempt.Abandon(ending, cause)
 	if err == nil || errors.Is(err, ErrSerialization) {

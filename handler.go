@@ -257,8 +257,9 @@ func (c *call) answer() {
 	case c.rec.err != nil:
 		c.m.refuse(c.w, c.r, unstorable, "", c.rec.err)
 	default:
+		c.rec.fill(c.w.Header())
 		c.m.expose(c.w, c.r)
-		c.rec.sendTo(c.w)
+		send(c.w, c.rec.status, c.rec.body)
 	}
 }
 

@@ -38,6 +38,7 @@ var UUIDKeys = KeyFormat{
 }
 
 func (f *KeyFormat) fill() error {
+	f.pattern = nil
 	if f.MinLength == 0 {
 		f.MinLength = 1
 	}
@@ -175,12 +176,13 @@ func parseQuoted(value string) (string, error) {
 	return "", errAt(len(value), "the closing quote is missing")
 }
 
-// parseBare takes a key without quotes: visible ASCII, except what would make it a list or a half-quoted String.
+// parseBare takes a key without quotes: visible ASCII, except what would make it a list or a half-quoted String. Clients
+// that send keys bare do not know of parameters: if all from a semicolon on were dropped, two keys could become one.
 func parseBare(value string) (string, error) {
 	for i := range len(value) {
 		switch c := value[i]; {
 		case c == ';':
-			return value[:i], onlyParameters(value[i:], i)
+			return "", errAt(i, "a semicolon begins parameters; put the key in double quotes, with them after it, or in it")
 		case c == ',':
 			return "", errAt(i, "a comma separates two keys; send one, or put it in double quotes")
 		case c == '"':
@@ -193,8 +195,7 @@ func parseBare(value string) (string, error) {
 }
 
 // onlyParameters accepts rest, which begins offset bytes into the field, if it is nothing but parameters (RFC 9651,
-// section 3.1.2). Clients that know nothing of them may put a semicolon into a key: what is no parameter is an error, or
-// two keys would be one.
+// section 3.1.2).
 func onlyParameters(rest string, offset int) error {
 	if trailingParameters.MatchString(rest) {
 		return nil

@@ -19,6 +19,8 @@ type Manager struct {
 	flights *flights
 	looks   chan struct{} // limits how many waiters ask the store at once
 	pace    *pace
+
+	deadlines *deadlines
 }
 
 // Policy says what happens to a request whose key has an attempt in progress.
@@ -144,6 +146,8 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 		flights: new(flights),
 		looks:   make(chan struct{}, looksAtOnce),
 		pace:    new(pace),
+
+		deadlines: new(deadlines),
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/ichido-dev/ichido/internal/problem"
 )
@@ -156,6 +157,10 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail
 	}
 	if detail == "" {
 		p.Detail = k.detail.In(language)
+	}
+	if m.config.Header != KeyHeader {
+		p.Title = strings.ReplaceAll(p.Title, KeyHeader, m.config.Header)
+		p.Detail = strings.ReplaceAll(p.Detail, KeyHeader, m.config.Header)
 	}
 	if k.status >= 500 {
 		id := rand.Text()

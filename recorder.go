@@ -121,11 +121,18 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError refuses: a response that is sent bit by bit cannot be committed first and sent afterwards. There is no
-// Unwrap, through which http.ResponseController would reach the connection past the recorder.
+// FlushError does nothing, because the response is sent in one piece when the attempt has ended, except for server-sent
+// events: they are made to be seen while they are made, and never end, so they fail. There is no Unwrap, through which
+// http.ResponseController would reach the connection past the recorder.
 func (rec *recorder) FlushError() error {
-	return rec.fail("a response that is flushed while it is made")
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	return rec.err
 }
+
+// Flush is FlushError for handlers that ask for a http.Flusher.
+func (rec *recorder) Flush() { _ = rec.FlushError() }
 
 // Hijack refuses: what goes over a connection of the handler's own cannot be stored.
 func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -165,14 +172,12 @@ func (rec *recorder) finish() {
 	}
 }
 
-// sendTo sends what was recorded.
-func (rec *recorder) sendTo(w http.ResponseWriter) {
-	h := w.Header()
+// fill makes h the header of what was recorded.
+func (rec *recorder) fill(h http.Header) {
 	clear(h) // it is all in sent, unless the handler deleted it
 	for _, f := range rec.sent {
 		h[f.name] = f.values
 	}
-	send(w, rec.status, rec.body)
 }
 
 // own returns the fields that are the handler's own: not those that were set around it, which the handlers around set

@@ -21,7 +21,8 @@ func recorded(handler func(w http.ResponseWriter)) *recorder {
 // firstAnswer is what the client gets of rec.
 func firstAnswer(rec *recorder) *http.Response {
 	w := httptest.NewRecorder()
-	rec.sendTo(w)
+	rec.fill(w.Header())
+	send(w, rec.status, rec.body)
 	return w.Result()
 }
 
@@ -175,7 +176,15 @@ func TestResponseTooLarge(t *testing.T) {
 
 func TestWhatCannotBeHeldBack(t *testing.T) {
 	for name, way := range map[string]func(w http.ResponseWriter) error{
-		"flush":  func(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() },
+		"events": func(w http.ResponseWriter) error {
+			w.Header().Set("Content-Type", "text/event-stream")
+			return http.NewResponseController(w).Flush()
+		},
+		"trailers": func(w http.ResponseWriter) error {
+			w.Header().Set("Trailer", "Digest")
+			_, err := w.Write(nil)
+			return err
+		},
 		"hijack": func(w http.ResponseWriter) error { _, _, err := http.NewResponseController(w).Hijack(); return err },
 	} {
 		rec := recorded(func(w http.ResponseWriter) {
@@ -196,7 +205,6 @@ func TestWhatCannotBeHeldBack(t *testing.T) {
 	}
 	var w http.ResponseWriter = rec
 	for name, ok := range map[string]bool{
-		"http.Flusher":  is[http.Flusher](w),
 		"Unwrap":        is[interface{ Unwrap() http.ResponseWriter }](w),
 		"io.ReaderFrom": is[interface{ ReadFrom() }](w),
 	} {
@@ -206,25 +214,46 @@ func TestWhatCannotBeHeldBack(t *testing.T) {
 	}
 }
 
+func TestFlushDoesNothing(t *testing.T) {
+	rec := recorded(func(w http.ResponseWriter) {
+		if _, err := w.Write([]byte("a")); err != nil {
+			t.Error(err)
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		w.(http.Flusher).Flush()
+		if rec := w.(*recorder).w.(*httptest.ResponseRecorder); rec.Flushed || rec.Body.Len() > 0 {
+			t.Error("something was sent before the commit")
+		}
+		if _, err := w.Write([]byte("b")); err != nil {
+			t.Error(err)
+		}
+	})
+	if rec.err != nil || string(rec.body) != "ab" {
+		t.Errorf("recorded %q, %v", rec.body, rec.err)
+	}
+}
+
 func is[T any](v any) bool { _, ok := v.(T); return ok }
 
-// deadlines is a ResponseWriter that takes note of its deadlines.
-type deadlines struct {
+// connDeadlines is a ResponseWriter that takes note of its connDeadlines.
+type connDeadlines struct {
 	*httptest.ResponseRecorder
 	read, write time.Time
 }
 
-func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
-func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+func (d *connDeadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *connDeadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
 
 func TestDeadlinesReachTheConnection(t *testing.T) {
-	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	w := &connDeadlines{ResponseRecorder: httptest.NewRecorder()}
 	rc := http.NewResponseController(newRecorder(w, 1000))
 	read, write := time.Unix(1, 0), time.Unix(2, 0)
 	if err := errors.Join(rc.SetReadDeadline(read), rc.SetWriteDeadline(write)); err != nil {
 		t.Fatal(err)
 	}
 	if !w.read.Equal(read) || !w.write.Equal(write) {
-		t.Errorf("deadlines %v and %v, want %v and %v", w.read, w.write, read, write)
+		t.Errorf("connDeadlines %v and %v, want %v and %v", w.read, w.write, read, write)
 	}
 }

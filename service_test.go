@@ -51,7 +51,10 @@ func service(m *ichido.Manager) http.Handler {
 		create(w, run)
 	})
 	route("/aborts", func(http.ResponseWriter, int64) { panic(http.ErrAbortHandler) })
-	route("/flushes", func(w http.ResponseWriter, _ int64) { _ = http.NewResponseController(w).Flush() })
+	route("/flushes", func(w http.ResponseWriter, _ int64) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+	})
 	route("/large", func(w http.ResponseWriter, _ int64) { fmt.Fprint(w, strings.Repeat("x", 100)) })
 	route("/nothing", func(w http.ResponseWriter, _ int64) { w.WriteHeader(http.StatusNoContent) })
 	route("/page", func(w http.ResponseWriter, _ int64) { fmt.Fprintln(w, "<html>") })

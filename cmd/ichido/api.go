@@ -13,8 +13,11 @@ import (
 // An api is the reservations of an office over HTTP.
 type api struct {
 	refuser
-	office office
-	store  ichido.Pinger
+	office  office
+	store   ichido.Pinger
+	tokens  tokens
+	pages   problemPages
+	openAPI document
 	// work makes a reservation take as long as it does elsewhere, before the first statement.
 	work func(context.Context) error
 }
@@ -22,16 +25,24 @@ type api struct {
 // routes returns the handler of the whole API. What creates a reservation runs under once.
 func (a *api) routes(once *ichido.Manager) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /reservations", a.list)
-	mux.Handle("POST /reservations", once.Wrap(http.HandlerFunc(a.create)))
-	mux.HandleFunc("GET /reservations/{id}", a.get)
+	mux.Handle("GET /reservations", a.authenticated(http.HandlerFunc(a.list)))
+	mux.Handle("POST /reservations", a.authenticated(once.Wrap(http.HandlerFunc(a.create))))
+	mux.Handle("GET /reservations/{id}", a.authenticated(http.HandlerFunc(a.get)))
+
+	// These are for everybody: without them nobody finds out what to send.
 	mux.HandleFunc("GET /healthz", a.health)
+	mux.HandleFunc("GET /problems/{$}", a.problem)
+	mux.HandleFunc("GET /problems/{name}", a.problem)
+	mux.HandleFunc("GET /openapi.json", a.describe)
+	mux.Handle("GET /.well-known/idempotency", once.PolicyHandler())
 
 	// The mux would answer these in plain text.
 	mux.Handle("/reservations", a.only(http.MethodGet, http.MethodHead, http.MethodPost))
-	mux.Handle("/reservations/{id}", a.only(http.MethodGet, http.MethodHead))
-	mux.Handle("/healthz", a.only(http.MethodGet, http.MethodHead))
+	for _, path := range []string{"/reservations/{id}", "/healthz", "/problems/{$}", "/problems/{name}", "/openapi.json", "/.well-known/idempotency"} {
+		mux.Handle(path, a.only(http.MethodGet, http.MethodHead))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Link", serviceDesc)
 		a.refuse(w, r, noResource, problem.Text{})
 	})
 	return mux

@@ -57,6 +57,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	if p.Reservations == nil {
 		p.Reservations = []entry{} // not null
 	}
+	w.Header().Set("Link", serviceDesc)
 	writeJSON(w, http.StatusOK, p)
 }
 

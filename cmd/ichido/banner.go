@@ -23,12 +23,17 @@ func banner(o serveOptions, where string, addr net.Addr) string {
 	if o.work > 0 {
 		fmt.Fprintf(&b, "  work         takes %s\n", short(o.work))
 	}
+	token := ""
+	if len(o.token) > 0 {
+		token = `-H "Authorization: Bearer $TOKEN" `
+		fmt.Fprintf(&b, "  tokens       %d: requests need one, and keys belong to its name; put yours into $TOKEN\n", len(o.token))
+	}
 	fmt.Fprintf(&b, `
 Reserve a projector; send it twice, and it is reserved once:
-  curl -i %s/reservations -H 'Content-Type: application/json' -H 'Idempotency-Key: "%s"' -d '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}'
+  curl -i %s/reservations %s-H 'Content-Type: application/json' -H 'Idempotency-Key: "%s"' -d '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}'
 See what is reserved:
-  curl %s/reservations
-`, base, uuid(), base)
+  curl %s%s/reservations
+`, base, token, uuid(), token, base)
 	return b.String()
 }
 

@@ -13,8 +13,15 @@ func TestCommandsOfTheBannerWorkAsPrinted(t *testing.T) {
 		t.Skip(err)
 	}
 	program := filepath.Join(installProgram(t), "ichido")
+	t.Setenv("TOKEN", secretA)
+	for name, flags := range map[string][]string{"shared": nil, "tokens": {"--token", "a=" + secretA}} {
+		t.Run(name, func(t *testing.T) { testBanner(t, program, flags) })
+	}
+}
+
+func testBanner(t *testing.T, program string, flags []string) {
 	onBoth(t, func(t *testing.T, location string) {
-		p := serveProcess(t, program, "--db", location)
+		p := serveProcess(t, program, append([]string{"--db", location}, flags...)...)
 		var commands []string
 		until(t, "two commands to try", func() bool {
 			commands = nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ type testServer struct {
 	t    *testing.T
 	url  string
 	logs *logs
+	doc  *testDoc // nil for a server in another process
 }
 
 // serveAPI serves a database until the test ends. work may be nil.
@@ -35,6 +37,7 @@ func serveAPI(t *testing.T, db *database, o serveOptions, work *gate) *testServe
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	s.url = server.URL
+	s.doc = fetchDoc(s)
 	return s
 }
 
@@ -57,6 +60,9 @@ func (s *testServer) do(method, path, body string, fields ...string) answer {
 	a, err := s.try(method, path, body, fields...)
 	if err != nil {
 		s.t.Errorf("%s %s: %v", method, path, err)
+	}
+	if s.doc != nil {
+		s.doc.wantDescribed(s.t, method, path, a)
 	}
 	return a
 }
@@ -114,11 +120,14 @@ func wantProblem(t *testing.T, a answer, status int, code string) {
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("%d %q: %v", a.status, a.body, err)
 	}
-	if a.status != status || p.Status != status || p.Code != code || !strings.HasSuffix(p.Type, "#"+code) || p.Title == "" {
+	if a.status != status || p.Status != status || p.Code != code || p.Type != "/problems/"+code || p.Title == "" {
 		t.Errorf("got %d %s, want %d %s", a.status, a.body, status, code)
 	}
 	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type %q of a problem", got)
+	}
+	if got := a.header.Values("Link"); !slices.Contains(got, "<"+p.Type+`>; rel="describedby"; type="text/html"`) {
+		t.Errorf("Link %q of a problem", got)
 	}
 }
 

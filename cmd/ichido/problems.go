@@ -7,8 +7,9 @@ import (
 	"github.com/ichido-dev/ichido/internal/problem"
 )
 
-// problemBase precedes the code of a problem in its type. The library's own problems have the same.
-const problemBase = "https://github.com/ichido-dev/ichido/blob/main/docs/problems.md#"
+// problemBase precedes the code of a problem in its type, which is a path of the server itself: it documents its
+// problems there. The library's own problems have the same.
+const problemBase = "/problems/"
 
 // A kind is one type of problem that a request can meet in this API, beyond those of the library.
 type kind struct {
@@ -33,13 +34,20 @@ var (
 		title: problem.Text{
 			EN: "A query parameter is not valid",
 			JA: "クエリパラメーターが正しくありません"}}
+	tokenRequired = &kind{code: "token-required", status: http.StatusUnauthorized,
+		title: problem.Text{
+			EN: "A valid token is required",
+			JA: "有効なトークンが必要です"},
+		detail: problem.Text{
+			EN: "Send it with the request: Authorization: Bearer …",
+			JA: "リクエストに付けて送ってください。Authorization: Bearer …"}}
 	noResource = &kind{code: "no-resource", status: http.StatusNotFound,
 		title: problem.Text{
 			EN: "There is nothing at this path",
 			JA: "このパスには何もありません"},
 		detail: problem.Text{
-			EN: "This API has /reservations, /reservations/{id} and /healthz.",
-			JA: "この API には /reservations、/reservations/{id}、/healthz があります。"}}
+			EN: "This API has /reservations, /reservations/{id} and /healthz; /openapi.json describes it.",
+			JA: "この API には /reservations、/reservations/{id}、/healthz があります。説明は /openapi.json にあります。"}}
 	noReservation = &kind{code: "no-reservation", status: http.StatusNotFound,
 		title: problem.Text{
 			EN: "There is no such reservation",
@@ -71,6 +79,12 @@ var (
 			JA: "何も残っていません。同じキーをもう一度使えます。"}}
 )
 
+// kinds are all of them.
+var kinds = []*kind{
+	notJSON, memberInvalid, parameterInvalid, tokenRequired, noResource, noReservation, methodNotAllowed,
+	mediaTypeUnsupported, internalFault, databaseUnreachable,
+}
+
 // text makes a text of the same arguments in both languages.
 func text(en, ja string, args ...any) problem.Text {
 	return problem.Text{EN: fmt.Sprintf(en, args...), JA: fmt.Sprintf(ja, args...)}
@@ -97,6 +111,7 @@ func (f refuser) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail 
 	if trace := traceOf(r.Context()); k.status >= 500 && trace != nil {
 		p.Instance = "urn:ichido:request:" + trace.id
 	}
+	w.Header().Add("Link", "<"+p.Type+`>; rel="describedby"; type="text/html"`)
 	if k.retryAfter != "" {
 		w.Header().Set("Retry-After", k.retryAfter)
 	}

@@ -43,8 +43,7 @@ func TestProblemsSpeakTheClientsLanguage(t *testing.T) {
 
 func TestProblemsHaveDistinctTypesInBothLanguages(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, k := range []*kind{notJSON, memberInvalid, parameterInvalid, noResource, noReservation, methodNotAllowed,
-		mediaTypeUnsupported, databaseUnreachable, internalFault} {
+	for _, k := range kinds {
 		if seen[k.code] || k.title.EN == "" || k.title.JA == "" || (k.detail.EN == "") != (k.detail.JA == "") {
 			t.Errorf("%+v is there twice, or lacks a language", k)
 		}

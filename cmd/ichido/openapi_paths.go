@@ -1,0 +1,116 @@
+package main
+
+import (
+	"github.com/ichido-dev/ichido"
+	"slices"
+)
+
+// A describer makes the parts of the document that the library does not know.
+type describer struct {
+	policy     ichido.KeyPolicy
+	withTokens bool
+}
+
+func (d describer) paths() object {
+	id := object{"name": "id", "in": "path", "required": true, "description": "The number of the reservation.", "schema": object{"$ref": "#/components/schemas/ID"}}
+	page := object{"text/html": object{"schema": object{"type": "string"}}}
+	lang := object{"name": "lang", "in": "query", "description": "The language; without it, by `Accept-Language`.", "schema": object{"type": "string", "enum": []any{"en", "ja"}}}
+	name := object{"name": "name", "in": "path", "required": true, "description": "The code of a problem.", "schema": object{"type": "string", "enum": d.codes()}}
+	anyJSON := object{"application/json": object{"schema": object{"type": "object"}}}
+	return object{
+		"/reservations": object{
+			"get":  d.secured(d.list()),
+			"post": d.secured(d.create()),
+		},
+		"/reservations/{id}": object{"get": d.secured(object{
+			"operationId": "getReservation",
+			"summary":     "Read a reservation",
+			"parameters":  []any{id},
+			"responses": responses("200", object{"description": "The reservation.", "content": content("Entry")},
+				noReservation, internalFault, databaseUnreachable),
+		})},
+		"/healthz": object{"get": object{
+			"operationId": "getHealth",
+			"summary":     "Ask whether the store answers",
+			"responses": responses("200", object{"description": "It does.", "content": object{"application/json": object{
+				"schema": object{"type": "object", "required": []any{"status"}, "properties": object{"status": object{"type": "string", "enum": []any{"ok"}}}}}}},
+				internalFault, databaseUnreachable),
+		}},
+		"/problems/": object{"get": object{
+			"operationId": "listProblems",
+			"summary":     "Read about all problems",
+			"parameters":  []any{lang},
+			"responses":   unchanged(responses("200", object{"description": "A page for people.", "content": page})),
+		}},
+		"/problems/{name}": object{"get": object{
+			"operationId": "getProblem",
+			"summary":     "Read what a problem means and what to do",
+			"parameters":  []any{name, lang},
+			"responses":   unchanged(responses("200", object{"description": "A page for people.", "content": page}, noResource)),
+		}},
+		"/openapi.json": object{"get": object{
+			"operationId": "getDescription",
+			"summary":     "Read this document",
+			"responses":   unchanged(responses("200", object{"description": "This document.", "content": anyJSON})),
+		}},
+		"/.well-known/idempotency": object{"get": object{
+			"operationId": "getKeyPolicy",
+			"summary":     "Read what the server publishes about its keys",
+			"responses":   unchanged(responses("200", object{"description": "The policy: field, lifetime, methods, scope, problems.", "content": anyJSON})),
+		}},
+	}
+}
+
+func (d describer) list() object {
+	return object{
+		"operationId": "listReservations",
+		"summary":     "List the reservations, the newest first",
+		"parameters": []any{
+			object{"name": "limit", "in": "query", "description": "How many there are on a page at most.",
+				"schema": object{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
+			object{"name": "cursor", "in": "query", "description": "Where the page begins; follow `next` from page to page.",
+				"schema": object{"type": "integer", "format": "int64", "minimum": 1}},
+		},
+		"responses": responses("200", object{"description": "A page of the list.", "content": content("Page")},
+			parameterInvalid, internalFault, databaseUnreachable),
+	}
+}
+
+func (d describer) create() object {
+	return object{
+		"operationId": "createReservation",
+		"summary":     "Make a reservation, once for each key",
+		"requestBody": object{"required": true, "content": content("Reservation")},
+		"responses": responses("201", object{
+			"description": "The reservation was made, now or, on a replay, before.",
+			"headers": object{"Location": object{
+				"description": "The path of the reservation.", "schema": object{"type": "string", "format": "uri-reference"}}},
+			"content": content("Created"),
+		}, notJSON, memberInvalid, mediaTypeUnsupported, internalFault, databaseUnreachable),
+	}
+}
+
+// secured adds what the tokens bring to an operation.
+func (d describer) secured(operation object) object {
+	if !d.withTokens {
+		return operation
+	}
+	operation["security"] = []any{object{"token": []any{}}}
+	refused := problemResponse([]*kind{tokenRequired})
+	refused["headers"] = object{"WWW-Authenticate": object{"description": "Bearer.", "schema": object{"type": "string"}}}
+	operation["responses"].(object)["401"] = refused
+	return operation
+}
+
+func (d describer) codes() []any {
+	var codes []string
+	for _, doc := range problemDocs(d.policy) {
+		codes = append(codes, doc.Code)
+	}
+	slices.Sort(codes)
+	var out []any
+	for _, code := range codes {
+		out = append(out, code)
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package main
+
+import "github.com/ichido-dev/ichido/internal/problem"
+
+// A problemText is what the page of a problem says beside its title.
+type problemText struct {
+	meaning, action problem.Text
+}
+
+// pageWords are the fixed words of the pages.
+var pageWords = map[string]problem.Text{
+	"Nav":       {EN: "Pages", JA: "ページ"},
+	"All":       {EN: "Problems of this API", JA: "この API のエラー一覧"},
+	"Other":     {EN: "日本語", JA: "English"}, // the other language, in itself
+	"Problem":   {EN: "Problem", JA: "エラー"},
+	"Code":      {EN: "Code", JA: "コード"},
+	"Status":    {EN: "Status", JA: "ステータス"},
+	"Retryable": {EN: "Retryable", JA: "再送"},
+	"Yes": {EN: "Yes: the same request, unchanged, may succeed later.",
+		JA: "できます。同じリクエストをそのまま送り直すと、成功することがあります。"},
+	"No": {EN: "No: the same request, unchanged, fails again.",
+		JA: "できません。同じリクエストをそのまま送り直しても失敗します。"},
+	"YesShort": {EN: "yes", JA: "できる"},
+	"NoShort":  {EN: "no", JA: "できない"},
+	"After":    {EN: "The field Retry-After says when.", JA: "間隔は Retry-After ヘッダーにあります。"},
+	"Meaning":  {EN: "What it means", JA: "意味"},
+	"Action":   {EN: "What to do", JA: "クライアントがすること"},
+	"Intro": {
+		EN: "A request that is not answered as asked gets one of these. A client that knows only this needs no more: if it is retryable, send the same request again with the same key, after Retry-After or a growing pause; else correct something first.",
+		JA: "断られたリクエストには、次のいずれかを返します。再送できるものは、Retry-After の後か、しだいに長くする間隔を置いて、同じリクエストを同じキーで送ってください。できないものは、先に何かを直す必要があります。"},
+}
+
+// libraryTitles are the Japanese titles of the library's problems; the English ones come with the policy.
+var libraryTitles = map[string]string{
+	"key-required":          "Idempotency-Key ヘッダーが必要です",
+	"key-invalid":           "Idempotency-Key ヘッダーの形式が正しくありません",
+	"no-principal":          "キーの持ち主を特定できません",
+	"body-too-large":        "リクエストの本文が大きすぎます",
+	"body-unreadable":       "リクエストの本文を最後まで読み取れませんでした",
+	"in-progress":           "同じキーのリクエストを処理中です",
+	"mismatch":              "このキーは別の内容のリクエストで使われています",
+	"store-unavailable":     "データベースが応答しません",
+	"commit-unknown":        "リクエストが反映されたかどうか、まだ分かりません",
+	"contention":            "同じデータへの更新が集中しています",
+	"not-committed":         "データベースがコミットを拒否しました",
+	"handler-failed":        "リクエストの処理中にサーバーで障害が発生しました",
+	"not-comparable":        "リクエストの内容を比較できません",
+	"replay-refused":        "保存された結果を表示する権限がありません",
+	"answer-not-kept":       "リクエストは反映されましたが、結果は大きすぎるため保存されていません",
+	"record-unreadable":     "保存された結果を読み取れません",
+	"response-not-storable": "レスポンスを保存できません",
+}
+
+// problemTexts are what the pages say, by code.
+var problemTexts = map[string]problemText{
+	// of the library
+	"key-required": {
+		problem.Text{
+			EN: "The operation asks for a key, and the request has none. It did not run.",
+			JA: "この操作にはキーが必要ですが、リクエストにありません。実行していません。"},
+		problem.Text{
+			EN: "Make one key for each operation, such as a UUID, keep it, and send it with every try in the field Idempotency-Key.",
+			JA: "操作ごとにキー(UUID など)を 1 つ作って控え、送るたびに同じキーを Idempotency-Key ヘッダーに付けてください。"}},
+	"key-invalid": {
+		problem.Text{
+			EN: "The key is not of the form that is accepted. The member detail says why. The request did not run.",
+			JA: "キーの形式が正しくありません。理由は detail にあります。実行していません。"},
+		problem.Text{
+			EN: "Send the field once, with a key of 1 to 255 ASCII characters, in double quotes or, without space, comma and quote, bare.",
+			JA: "ヘッダーを 1 つだけ送ってください。キーは 1〜255 文字の ASCII で、二重引用符で囲みます。空白、コンマ、引用符がなければ囲まなくてもかまいません。"}},
+	"no-principal": {
+		problem.Text{
+			EN: "A key belongs to its principal, and the request has none. It did not run.",
+			JA: "キーには持ち主が必要ですが、リクエストから特定できません。実行していません。"},
+		problem.Text{
+			EN: "Authenticate, then send the request again.",
+			JA: "認証してから、もう一度送ってください。"}},
+	"body-too-large": {
+		problem.Text{
+			EN: "The body is longer than the limit that the member detail names. The request did not run.",
+			JA: "本文が上限を超えています。上限は detail にあります。実行していません。"},
+		problem.Text{
+			EN: "Send a smaller body. The same key may be used, since it has no record.",
+			JA: "本文を小さくして送ってください。記録は残っていないので、同じキーを使えます。"}},
+	"body-unreadable": {
+		problem.Text{
+			EN: "The connection broke, or the body was shorter than announced. The request did not run.",
+			JA: "接続が切れたか、本文が宣言より短かったかです。実行していません。"},
+		problem.Text{
+			EN: "Send the same request again with the same key.",
+			JA: "同じキーで同じリクエストを送ってください。"}},
+	"in-progress": {
+		problem.Text{
+			EN: "The conflict: an attempt with this key is in progress. Nothing more was begun.",
+			JA: "競合です。このキーの試行を処理中です。新しくは何も実行していません。"},
+		problem.Text{
+			EN: "Keep the key and send the same request again after Retry-After. It gets the first one's answer, or runs if that one failed.",
+			JA: "キーを変えずに、Retry-After の後に同じリクエストを送ってください。最初の結果が返ります。最初のものが失敗していれば、実行されます。"}},
+	"mismatch": {
+		problem.Text{
+			EN: "The key belongs to a request with another path, query, media type or body. Nothing was done now, and the record of the first request is untouched.",
+			JA: "不一致です。このキーは、パス、クエリ、メディアタイプ、本文のどれかが違うリクエストのものです。今回は何も実行しておらず、最初のリクエストの記録はそのままです。"},
+		problem.Text{
+			EN: "A different request is a new operation: send it with a new key. If it was not meant to differ, the client builds the body anew for each try, with a timestamp for instance: keep the body of the first try.",
+			JA: "内容の異なるリクエストは新しい操作です。新しいキーで送ってください。変えたつもりがなければ、クライアントが送るたびに本文を作り直しています(時刻を入れるなど)。最初に送った本文を取っておいてください。"}},
+	"store-unavailable": {
+		problem.Text{
+			EN: "The database that keeps the records cannot answer, and without it no request is let through. Nothing was done.",
+			JA: "キーの記録を持つデータベースが応答しません。記録を確かめられないリクエストは通しません。何も実行していません。"},
+		problem.Text{
+			EN: "Send the same request again later with the same key. The operator finds the cause in the log, under the id in the member instance.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。原因は運用者がログで、instance の id から探せます。"}},
+	"commit-unknown": {
+		problem.Text{
+			EN: "The connection to the database was lost while the request was being committed. It took effect wholly or not at all.",
+			JA: "コミットの途中でデータベースとの接続が切れました。すべて反映されたか、何も反映されていないかのどちらかです。"},
+		problem.Text{
+			EN: "Send the same request again with the same key: it gets the first answer if it took effect, and runs if it did not. A new key could make it take effect twice.",
+			JA: "同じキーで同じリクエストを送ってください。反映されていれば最初の結果が返り、いなければ実行されます。新しいキーを使うと、二度反映されるおそれがあります。"}},
+	"contention": {
+		problem.Text{
+			EN: "Each time that the request was run, the database aborted it to keep order between transactions. Nothing was left.",
+			JA: "トランザクションどうしの順序を守るために、データベースが処理を中断しました。何度実行しても同じでした。何も残っていません。"},
+		problem.Text{
+			EN: "Send the same request again later with the same key.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。"}},
+	"not-committed": {
+		problem.Text{
+			EN: "The request was carried out, but the database refused to commit it. Nothing was left.",
+			JA: "処理は終わりましたが、データベースがコミットを拒否しました。何も残っていません。"},
+		problem.Text{
+			EN: "The same key may be used again. If it fails again, the operator finds the cause in the log, under the id in the member instance.",
+			JA: "同じキーをもう一度使えます。繰り返し失敗する場合、原因は運用者がログで、instance の id から探せます。"}},
+	"handler-failed": {
+		problem.Text{
+			EN: "The server failed while handling the request. Nothing was left.",
+			JA: "リクエストの処理中にサーバーで障害が発生しました。何も残っていません。"},
+		problem.Text{
+			EN: "The same key may be used again. If it fails again, the operator finds the cause in the log, under the id in the member instance.",
+			JA: "同じキーをもう一度使えます。繰り返し失敗する場合、原因は運用者がログで、instance の id から探せます。"}},
+	"not-comparable": {
+		problem.Text{
+			EN: "The request has no fingerprint: what is compared of it could not be read. The member detail says why. It did not run.",
+			JA: "リクエストの中の比較する部分を読み取れないため、指紋を作れません。理由は detail にあります。実行していません。"},
+		problem.Text{
+			EN: "Correct the request and send it again.",
+			JA: "リクエストを直して送ってください。"}},
+	"replay-refused": {
+		problem.Text{
+			EN: "The request took effect before, but its sender may no longer see the answer. Nothing was done now.",
+			JA: "リクエストは以前に反映されていますが、今は結果を見る権限がありません。今回は何も実行していません。"},
+		problem.Text{
+			EN: "Do not send it again with another key: it took effect. Ask for the permission to read the result.",
+			JA: "反映済みですので、別のキーで送り直さないでください。結果を見る権限を求めてください。"}},
+	"answer-not-kept": {
+		problem.Text{
+			EN: "The request took effect before, and its answer was too large to be kept. Nothing was done now.",
+			JA: "リクエストは以前に反映されていますが、結果は大きすぎるため保存されていません。今回は何も実行していません。"},
+		problem.Text{
+			EN: "Do not send it again. Read the result, at the Location if there is one.",
+			JA: "再送しないでください。Location があれば、そこから結果を取得してください。"}},
+	"record-unreadable": {
+		problem.Text{
+			EN: "The request took effect before, but its record cannot be read: it was stored encrypted under a key that the server no longer has, or it is damaged. Nothing was done now.",
+			JA: "リクエストは以前に反映されていますが、記録を読み取れません。暗号鍵がなくなったか、記録が壊れています。今回は何も実行していません。"},
+		problem.Text{
+			EN: "Do not send it with a new key: that would make it take effect twice. The operator finds the cause in the log, under the id in the member instance.",
+			JA: "新しいキーで送ると二度反映されるので、送らないでください。原因は運用者がログで、instance の id から探せます。"}},
+	"response-not-storable": {
+		problem.Text{
+			EN: "The service made an answer that cannot be stored, and so cannot be replayed. Nothing was left.",
+			JA: "サービスの作ったレスポンスが保存できない形のため、リプレイできません。何も残っていません。"},
+		problem.Text{
+			EN: "Report it to the operator: the service must be changed before this request can succeed.",
+			JA: "運用者に知らせてください。このリクエストが成功するには、サービスの変更が必要です。"}},
+
+	// of this API
+	"not-json": {
+		problem.Text{
+			EN: "The body is not valid JSON; a member that is there twice counts as invalid too. The member detail says where. Nothing was done.",
+			JA: "本文が正しい JSON ではありません。同じ項目が 2 つあるものも誤りです。位置は detail にあります。何も実行していません。"},
+		problem.Text{
+			EN: "Correct the body. The same key may be used, since it has no record.",
+			JA: "本文を直してください。記録は残っていないので、同じキーを使えます。"}},
+	"member-invalid": {
+		problem.Text{
+			EN: "A member of the body breaks a rule; the member detail says which. item_code and reserved_by are texts of 1 to 200 characters, quantity is an integer greater than 0. Nothing was done.",
+			JA: "本文の項目が規則に合いません。項目と規則は detail にあります。item_code と reserved_by は 1〜200 文字の文字列、quantity は 1 以上の整数です。何も実行していません。"},
+		problem.Text{
+			EN: "Correct the body. The same key may be used, since it has no record.",
+			JA: "本文を直してください。記録は残っていないので、同じキーを使えます。"}},
+	"parameter-invalid": {
+		problem.Text{
+			EN: "A query parameter is not one that the list takes: limit is 1 to 200, cursor comes from the member next of the page before.",
+			JA: "クエリパラメーターが正しくありません。limit は 1〜200 です。cursor は前のページの next にあるものです。"},
+		problem.Text{
+			EN: "Correct it, or follow next from page to page.",
+			JA: "直すか、各ページの next をたどってください。"}},
+	"token-required": {
+		problem.Text{
+			EN: "The server asks for a token, and the request has none that it knows. Nothing was done, and nothing stored is shown.",
+			JA: "このサーバーにはトークンが必要ですが、リクエストに有効なものがありません。何も実行せず、保存された結果も返していません。"},
+		problem.Text{
+			EN: "Send the field Authorization with Bearer, a space and the secret of your token. Keys belong to the name of the token: with its new secret, send the same request again with the same key.",
+			JA: "Authorization ヘッダーに「Bearer」、空白、トークンの値を続けて送ってください。キーはトークンの名前に属します。トークンの値が変わったときは、新しい値で、同じキーで同じリクエストを送ってください。"}},
+	"no-resource": {
+		problem.Text{
+			EN: "This API has nothing at this path.",
+			JA: "この API には、このパスに何もありません。"},
+		problem.Text{
+			EN: "Correct the path; /openapi.json describes those that there are.",
+			JA: "パスを直してください。/openapi.json にすべてのパスの説明があります。"}},
+	"no-reservation": {
+		problem.Text{
+			EN: "No reservation has this number.",
+			JA: "この番号の予約はありません。"},
+		problem.Text{
+			EN: "Take the number from an answer to POST /reservations or from the list, GET /reservations.",
+			JA: "番号は POST /reservations の結果か、一覧 GET /reservations にあるものを使ってください。"}},
+	"method-not-allowed": {
+		problem.Text{
+			EN: "The path is there, but not with this method.",
+			JA: "このパスはありますが、このメソッドは使えません。"},
+		problem.Text{
+			EN: "Use one of the methods that the field Allow names.",
+			JA: "Allow ヘッダーにあるメソッドを使ってください。"}},
+	"media-type-unsupported": {
+		problem.Text{
+			EN: "The body is announced as something other than JSON, or as nothing. Nothing was done.",
+			JA: "本文のメディアタイプが JSON ではないか、指定されていません。何も実行していません。"},
+		problem.Text{
+			EN: "Send JSON, with Content-Type: application/json. The same key may be used.",
+			JA: "JSON を Content-Type: application/json を付けて送ってください。同じキーを使えます。"}},
+	"internal-fault": {
+		problem.Text{
+			EN: "The server failed while handling the request. Nothing was left.",
+			JA: "リクエストの処理中にサーバーで障害が発生しました。何も残っていません。"},
+		problem.Text{
+			EN: "Send the same request again later, a POST with the same key. If it fails again, the operator finds the cause in the log, under the id in the member instance.",
+			JA: "しばらくしてから、同じリクエストを(POST は同じキーで)送ってください。繰り返し失敗する場合、原因は運用者がログで、instance の id から探せます。"}},
+	"database-unreachable": {
+		problem.Text{
+			EN: "The database cannot be reached, or has no room or time. Of a POST, nothing was left.",
+			JA: "データベースに接続できないか、空きや時間がありません。POST の場合、何も残っていません。"},
+		problem.Text{
+			EN: "Send the same request again later, a POST with the same key.",
+			JA: "しばらくしてから、同じリクエストを(POST は同じキーで)送ってください。"}},
+}
