@@ -31,6 +31,10 @@ var errNoPrincipal = errors.New("the scope function returned no principal")
 // or server-sent events, or writes more than Config.Stored.MaxBody gets an error from that call where it can return one,
 // nothing is committed, and the client gets 500. Informational responses (103) are sent at once, by first requests only.
 //
+// Put Wrap around the whole router, or around one handler. Between a router and its handlers it works where a router
+// can be asked twice: package internal/routertest shows how for chi, gin and echo. A handler in next that turns panics
+// into answers must do so before it writes, or half an answer is kept.
+//
 // Wrap panics if next is nil.
 func (m *Manager) Wrap(next http.Handler) http.Handler {
 	if next == nil {
@@ -173,16 +177,13 @@ type call struct {
 
 // run calls the handler once, from the start.
 func (c *call) run(ctx context.Context) outcome {
-	limit := c.m.config.Stored.MaxBody
-	if c.m.config.Stored.TooLarge == Tombstone {
-		limit = maxBuffered
-	}
-	c.rec, c.failed, c.abort = newRecorder(c.w, limit), nil, false
+	c.rec, c.failed, c.abort = newRecorder(c.w, c.m.config.Stored.limit()), nil, false
 	r := c.request(ctx)
-	if c.failed = c.protect(r); c.failed != nil {
+	c.failed = c.protect(r)
+	c.rec.finish()
+	if c.failed != nil {
 		return outcome{err: c.failed}
 	}
-	c.rec.finish()
 	switch {
 	case c.rec.err != nil:
 		return outcome{err: c.rec.err}
@@ -284,8 +285,9 @@ func (c *call) replay(record *Record) {
 		c.w.Header().Set(replayedHeader, "true")
 		m.refuse(c.w, c.r, answerNotKept, "", nil)
 	default:
+		a.fill(c.w.Header())
 		m.expose(c.w, c.r)
-		replay(c.w, a)
+		send(c.w, a.status, a.body)
 	}
 }
 

@@ -2,6 +2,7 @@ package ichido
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,8 +20,10 @@ type recorder struct {
 	w      http.ResponseWriter // for 1xx responses and deadlines only
 	limit  int                 // largest body, in bytes
 	header http.Header
-	sent   []field // header as it was at the first WriteHeader; later changes do not count
-	status int     // 0 until the first WriteHeader
+	mu     sync.Mutex // a goroutine that the handler left behind may still write
+	over   bool       // the handler has returned
+	sent   []field    // header as it was at the first WriteHeader; later changes do not count
+	status int        // 0 until the first WriteHeader
 	body   []byte
 	err    error // why the response cannot be stored
 }
@@ -40,7 +44,14 @@ func (rec *recorder) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("ichido: WriteHeader(%d): no such status", status)) // as net/http does, but before the commit
 	}
-	if rec.status != 0 {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.writeHeader(status)
+}
+
+// writeHeader is WriteHeader with rec.mu held.
+func (rec *recorder) writeHeader(status int) {
+	if rec.over || rec.status != 0 {
 		return
 	}
 	if status >= 100 && status < 200 {
@@ -56,7 +67,7 @@ func (rec *recorder) WriteHeader(status int) {
 	switch media, _ := mediaTypeOf(rec.header.Get("Content-Type")); {
 	case media == "text/event-stream":
 		rec.fail("a stream of server-sent events")
-	case len(rec.header["Trailer"]) > 0:
+	case !slices.Equal(rec.header["Trailer"], rec.w.Header()["Trailer"]):
 		rec.fail("a response with trailers")
 	}
 }
@@ -104,9 +115,17 @@ func (rec *recorder) get(name string) (values []string, set bool) {
 	return rec.sent[i].values, true
 }
 
+// errOver is what those get who write after the handler has returned.
+var errOver = errors.New("ichido: the handler has returned; its answer is complete")
+
 func (rec *recorder) Write(p []byte) (int, error) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.over {
+		return 0, errOver
+	}
 	if rec.status == 0 {
-		rec.WriteHeader(http.StatusOK)
+		rec.writeHeader(http.StatusOK)
 	}
 	if rec.err != nil {
 		return 0, rec.err
@@ -125,8 +144,13 @@ func (rec *recorder) Write(p []byte) (int, error) {
 // events: they are made to be seen while they are made, and never end, so they fail. There is no Unwrap, through which
 // http.ResponseController would reach the connection past the recorder.
 func (rec *recorder) FlushError() error {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.over {
+		return errOver
+	}
 	if rec.status == 0 {
-		rec.WriteHeader(http.StatusOK)
+		rec.writeHeader(http.StatusOK)
 	}
 	return rec.err
 }
@@ -136,6 +160,11 @@ func (rec *recorder) Flush() { _ = rec.FlushError() }
 
 // Hijack refuses: what goes over a connection of the handler's own cannot be stored.
 func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.over {
+		return nil, nil, errOver
+	}
 	return nil, nil, rec.fail("a response over a hijacked connection")
 }
 
@@ -156,14 +185,22 @@ func (rec *recorder) fail(what string) error {
 	return rec.err
 }
 
-// finish settles what the handler left open, as net/http would when a handler returns.
+// finish settles what the handler left open, as net/http would when a handler returns. Nothing is recorded afterwards.
 func (rec *recorder) finish() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
 	if rec.status == 0 {
-		rec.WriteHeader(http.StatusOK)
+		rec.writeHeader(http.StatusOK)
 	}
+	rec.over = true
 	for name := range rec.header {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
-			rec.fail("a response with trailers")
+			_ = rec.fail("a response with trailers")
+		}
+	}
+	if length, set := rec.get("Content-Length"); set && bodyAllowed(rec.status) {
+		if n, err := strconv.Atoi(strings.Join(length, ",")); err == nil && len(rec.body) < n {
+			_ = rec.fail(fmt.Sprintf("a body that ended after %d of the %d bytes that its Content-Length announced", len(rec.body), n))
 		}
 	}
 	_, typed := rec.get("Content-Type")
@@ -191,7 +228,7 @@ func (rec *recorder) own() []field {
 	for _, f := range rec.sent {
 		before := around[f.name]
 		switch {
-		case len(before) == 0:
+		case len(before) == 0 || describesBody(f.name):
 			own = append(own, f)
 		case len(f.values) < len(before) || !slices.Equal(f.values[:len(before)], before):
 			own = append(own, f)
@@ -202,18 +239,31 @@ func (rec *recorder) own() []field {
 	return own
 }
 
-// send sends the end of a response, with the body's length.
+// send sends the end of a response, with the body's length, unless a handler around will change the body or adds trailers.
 func send(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
 	if bodyAllowed(status) {
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if len(h["Content-Encoding"]) > 0 || len(h["Trailer"]) > 0 {
+		delete(h, "Content-Length")
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // if this fails the client has gone; it will ask again with its key
 }
 
-// replay sends an answer from the record.
-func replay(w http.ResponseWriter, a answer) {
-	h := w.Header()
+// describesBody reports whether a field belongs to the body, whoever has set it: a stored body without it, or with that
+// of another moment, would be another answer.
+func describesBody(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Language", "Content-Location", "Content-Disposition", "Etag", "Last-Modified":
+		return true
+	}
+	return false
+}
+
+// fill adds the header of a stored answer, and the mark of a replay, to what handlers around have set.
+func (a *answer) fill(h http.Header) {
 	for name, values := range a.header {
 		if more, ok := strings.CutPrefix(name, "+"); ok {
 			h[more] = append(slices.Clip(h[more]), values...)
@@ -225,7 +275,6 @@ func replay(w http.ResponseWriter, a answer) {
 	if _, set := h["Content-Type"]; !set {
 		h["Content-Type"] = nil // the first answer had none; do not let net/http guess one
 	}
-	send(w, a.status, a.body)
 }
 
 // replayedHeader marks an answer from the record.

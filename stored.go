@@ -25,7 +25,8 @@ type Stored struct {
 	// TooLarge says what happens to an answer with a larger body. Default: Fail.
 	TooLarge TooLarge
 
-	// LocationOnly stores the status and the Location field only, for answers with secrets. A replay then has no body.
+	// LocationOnly stores the status and the Location field only, for answers with secrets. A replay then has no body,
+	// and MaxBody does not matter: answers may have up to 64 MiB.
 	LocationOnly bool
 
 	// Deny are more fields not to store, such as those of a tracing system. These are never stored: Connection,
@@ -59,7 +60,15 @@ const (
 	Tombstone
 )
 
-const maxBuffered = 64 << 20 // of an answer under Tombstone
+const maxBuffered = 64 << 20 // of a body that is not stored
+
+// limit is the largest body that a handler may write.
+func (s *Stored) limit() int {
+	if s.LocationOnly || s.TooLarge == Tombstone {
+		return max(maxBuffered, s.MaxBody)
+	}
+	return s.MaxBody
+}
 
 func (s *Stored) fill() error {
 	if s.MaxBody < 0 {
@@ -137,12 +146,12 @@ const (
 func (s *Stored) pack(claim *Claim, status int, fields []field, body []byte) (Response, error) {
 	r := Response{Status: status}
 	switch {
+	case s.LocationOnly:
+		r.Header = encodeHeader(fields, s.keeps)
+		body = nil
 	case len(body) > s.MaxBody:
 		r.Header = encodeHeader(fields, func(name string) bool { return s.keeps(name) && name == "Location" })
 		r.Header = appendLine(r.Header, markTombstone, "")
-		body = nil
-	case s.LocationOnly:
-		r.Header = encodeHeader(fields, s.keeps)
 		body = nil
 	default:
 		r.Header = encodeHeader(fields, s.keeps)
@@ -194,6 +203,9 @@ type answer struct {
 // unpack returns the answer that pack was given.
 func (s *Stored) unpack(claim *Claim, r Response) (answer, error) {
 	a := answer{status: r.Status, header: make(http.Header, 4), body: r.Body}
+	if r.Status < 200 || r.Status > 999 {
+		return a, fmt.Errorf("ichido: the stored status is %d", r.Status)
+	}
 	marks := decodeHeader(a.header, r.Header)
 	if id, ok := marks[markEncrypted]; ok {
 		i := slices.IndexFunc(s.Secrets, func(x Secret) bool { return x.ID == id })
@@ -260,8 +272,8 @@ func deflate(body []byte) []byte {
 // inflate decompresses to exactly the length that was noted.
 func inflate(body []byte, length string) ([]byte, error) {
 	n, err := strconv.Atoi(length)
-	if err != nil {
-		return nil, err
+	if err != nil || n < 0 || n > maxBuffered {
+		return nil, fmt.Errorf("its length is noted as %q", length)
 	}
 	out := make([]byte, n)
 	r := flate.NewReader(bytes.NewReader(body))

@@ -45,7 +45,9 @@ func Write(w http.ResponseWriter, p Problem, language string) {
 	h.Set("Content-Language", language)
 	h.Add("Vary", "Accept-Language")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if len(h["Content-Encoding"]) == 0 && len(h["Trailer"]) == 0 { // else a handler around changes the body, or adds to it
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body) // the client has gone if this fails
 }
