@@ -573,6 +573,31 @@ func TestEarlyHintsAreSentByTheFirstOnly(t *testing.T) {
 	wantEarlyHints(t, server)
 }
 
+// Early hints carry what the handler says by then; what handlers around have set stays theirs, whatever comes of it.
+func TestEarlyHintsDoNotTouchFieldsAround(t *testing.T) {
+	failed := false
+	requests := 0
+	h := around(newManager(t, memstore.New(nil), nil).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Half", "done")
+		w.WriteHeader(http.StatusEarlyHints)
+		if w.Header().Del("X-Half"); !failed {
+			failed = true
+			panic("boom")
+		}
+		created("done").ServeHTTP(w, r)
+	})), func(h http.Header) {
+		requests++
+		h.Set("X-Request", fmt.Sprint(requests))
+	})
+	for i, status := range []int{500, 201, 201} {
+		w := &hints{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, post("k", "{}"))
+		if w.Code != status || w.Header().Get("X-Request") != fmt.Sprint(i+1) || w.Header().Get("X-Half") != "" {
+			t.Errorf("answer %d is %d %v", i+1, w.Code, w.Header())
+		}
+	}
+}
+
 func hinting(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Link", "</style.css>; rel=preload")
 	w.WriteHeader(http.StatusEarlyHints)
