@@ -134,8 +134,14 @@ func (m *Manager) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return body.Bytes(), err
 }
 
+const drained = 8 << 20 // bytes read of a body that is refused
+
 func (m *Manager) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		// A client that still writes when its connection is closed may not get to read why: take in what is not much.
+		if r.Header.Get("Expect") == "" && r.ContentLength < drained {
+			_, _ = io.CopyN(io.Discard, r.Body, drained)
+		}
 		m.refuse(w, r, bodyTooLarge, fmt.Sprintf("At most %d bytes are accepted.", tooLarge.Limit), nil)
 		return
 	}
