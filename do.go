@@ -38,7 +38,7 @@ type Result[T any] struct {
 //
 // Other errors: ErrInProgress (under the policy Reject at once, under Wait after Config.WaitLimit), ErrMismatch,
 // ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, ErrUnreadable, and ctx's own. After each of them Do may be
-// called again with the same key, except after ErrMismatch. A panic of work leaves nothing and goes on.
+// called again with the same key, except after ErrMismatch and ErrUnreadable. A panic of work leaves nothing and goes on.
 func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx context.Context) (T, error)) (Result[T], error) {
 	var result Result[T]
 	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength || !isText(op.Scope) || !isText(op.Key) {
@@ -51,7 +51,7 @@ func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx cont
 	switch {
 	case err != nil:
 		return result, err
-	case w.err != nil:
+	case record == nil && w.err != nil:
 		return result, w.err
 	case record != nil:
 		a, err := m.config.Stored.unpack(&claim, record.Response)
@@ -96,7 +96,9 @@ func (w *doWork[T]) run(ctx context.Context) outcome {
 	}
 	var response Response
 	if w.err == nil {
-		response, w.err = stored.pack(w.claim, 200, doFields, w.body)
+		whole := *stored
+		whole.LocationOnly = false // a result has no Location
+		response, w.err = whole.pack(w.claim, 200, doFields, w.body)
 	}
 	return outcome{keep: w.err == nil, response: response, err: w.err}
 }

@@ -112,6 +112,9 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 		case mayRerun && errors.Is(err, ErrSerialization):
 			time.Sleep(rand.N(min(firstRerun<<(runs-1), longestRerun)))
 		default:
+			if errors.Is(err, ErrLost) { // again and again, to others that left no record
+				err = fmt.Errorf("%w: %w", ErrSerialization, err)
+			}
 			if m.isNews(err) {
 				news = landing{err: err}
 			}
@@ -208,7 +211,7 @@ func (m *Manager) abandon(ctx context.Context, attempt Attempt, cause error) err
 	ending := m.deadlines.apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
 	err := attempt.Abandon(ending, cause)
-	if err == nil || errors.Is(err, ErrSerialization) {
+	if err == nil || errors.Is(err, ErrSerialization) || errors.Is(err, ErrLost) {
 		return err
 	}
 	m.log.WarnContext(ctx, "ichido: an attempt was abandoned, but the store could not be told", slog.Any("error", err))
@@ -286,7 +289,7 @@ func (p *patience) done() <-chan struct{} {
 
 // over is the error of a request whose patience ended: its client left, or its time is over.
 func (p *patience) over() error {
-	if err := p.ctx.Err(); errors.Is(err, context.Canceled) {
+	if err := p.ctx.Err(); err != nil {
 		return err
 	}
 	return ErrInProgress

@@ -28,7 +28,7 @@ type Fingerprint struct {
 	Raw bool
 
 	// Only compares, of a JSON body, the values that these JSON Pointers (RFC 6901) name, such as "/order/id", for
-	// clients that cannot send the same body twice.
+	// clients that cannot send the same body twice. A body that has none of them is compared by its bytes.
 	Only []string
 
 	// Ignore leaves out of a JSON body the values that these JSON Pointers name, such as "/sent_at".
@@ -50,7 +50,9 @@ type Secret struct {
 	Key []byte // 32 bytes
 }
 
-func (f *Fingerprint) check() error {
+// fill makes the settings the Manager's own, and refuses what makes no sense.
+func (f *Fingerprint) fill() error {
+	f.Only, f.Ignore, f.Secrets = slices.Clone(f.Only), slices.Clone(f.Ignore), cloneSecrets(f.Secrets)
 	if f.Func != nil && (f.Raw || f.Only != nil || f.Ignore != nil) || f.Raw && (f.Only != nil || f.Ignore != nil) || f.Only != nil && f.Ignore != nil {
 		return errors.New("only one of the fields Raw, Only, Ignore and Func of Config.Fingerprint may be set")
 	}
@@ -60,6 +62,15 @@ func (f *Fingerprint) check() error {
 		}
 	}
 	return checkSecrets("Config.Fingerprint.Secrets", f.Secrets)
+}
+
+// cloneSecrets makes secrets the Manager's own, which its caller may wipe.
+func cloneSecrets(secrets []Secret) []Secret {
+	own := slices.Clone(secrets)
+	for i := range own {
+		own[i].Key = slices.Clone(own[i].Key)
+	}
+	return own
 }
 
 func checkSecrets(field string, secrets []Secret) error {

@@ -71,14 +71,21 @@ func choose(body []byte, only, ignore []string) (jsontext.Value, error) {
 	if only != nil {
 		c.write(jsontext.EndObject)
 	}
+	if c.err == nil && only != nil && !c.found {
+		return nil, errNoneChosen
+	}
 	return out.Bytes(), c.err
 }
+
+// errNoneChosen says that a body has none of the values that are compared.
+var errNoneChosen = errors.New("none of the chosen values is there")
 
 // A chooser copies JSON. Its first error sticks.
 type chooser struct {
 	dec          *jsontext.Decoder
 	enc          *jsontext.Encoder
 	only, ignore []string
+	found        bool // one of only
 	err          error
 }
 
@@ -88,6 +95,7 @@ func (c *chooser) value(pointer jsontext.Pointer) {
 		return
 	}
 	if c.only != nil && slices.Contains(c.only, string(pointer)) {
+		c.found = true
 		c.write(jsontext.String(string(pointer)))
 		c.whole()
 		return

@@ -48,7 +48,7 @@ func (v *vector) compute(t *testing.T) string {
 	if v.Secret != "" {
 		f.Secrets = []Secret{{ID: v.Secret, Key: bytes.Repeat([]byte{'k'}, 32)}}
 	}
-	if err := f.check(); err != nil {
+	if err := f.fill(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := f.of(r, body)

@@ -108,6 +108,8 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client left before anything began; there is nobody to answer
+	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
+		m.refuse(w, r, inProgress, "", nil) // a deadline that was set around; nothing is wrong with the store
 	case err != nil:
 		m.refuse(w, r, kindOf(err), "", err)
 	case record != nil:
@@ -157,7 +159,7 @@ func kindOf(err error) *kind {
 		return mismatch
 	case errors.Is(err, ErrCommitUnknown):
 		return commitUnknown
-	case errors.Is(err, ErrSerialization), errors.Is(err, ErrLost):
+	case errors.Is(err, ErrSerialization):
 		return contention
 	case errors.Is(err, ErrNotCommitted):
 		return notCommitted

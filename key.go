@@ -110,18 +110,22 @@ func printable(key string) error {
 }
 
 // KeyFromJSON takes the key from the string that a JSON Pointer (RFC 6901) names in the body, such as "/event_id", for
-// [Config].KeyFrom.
+// [Config].KeyFrom. It panics if the pointer is none.
 func KeyFromJSON(pointer string) func(*http.Request, []byte) (string, error) {
+	if !jsontext.Pointer(pointer).IsValid() || pointer == "" {
+		panic(fmt.Sprintf("ichido: KeyFromJSON: %q is not a JSON Pointer to a member, such as \"/event_id\"", pointer))
+	}
 	return func(_ *http.Request, body []byte) (string, error) {
 		value, err := choose(body, []string{pointer}, nil)
+		if errors.Is(err, errNoneChosen) {
+			return "", nil
+		}
 		if err != nil {
 			return "", fmt.Errorf("the body is not JSON that could hold a key at %s", pointer)
 		}
 		var dec = jsontext.NewDecoder(strings.NewReader(string(value)))
 		_, _ = dec.ReadToken() // {
-		if _, err := dec.ReadToken(); err != nil || dec.StackDepth() == 0 {
-			return "", nil // } comes at once: there is no such member
-		}
+		_, _ = dec.ReadToken() // the pointer
 		token, err := dec.ReadToken()
 		if err != nil || token.Kind() != '"' {
 			return "", fmt.Errorf("the key at %s in the body is not a string", pointer)

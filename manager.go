@@ -76,7 +76,8 @@ type Config struct {
 	Retention time.Duration
 
 	// AttemptTimeout is the deadline of the context that the work gets. It replaces the request's own
-	// cancellation: a client that hangs up does not stop work that has begun. Default: 30 s.
+	// cancellation: a client that hangs up does not stop work that has begun. A context derived from it ends with
+	// context.Canceled then; its context.Cause tells. Default: 30 s.
 	AttemptTimeout time.Duration
 
 	// StoreTimeout bounds each call to the store, waiting for a free connection included. Default: 5 s.
@@ -155,7 +156,6 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 // leaves it.
 func (m *Manager) With(change func(*Config)) (*Manager, error) {
 	c := m.config
-	c.Methods = slices.Clone(c.Methods)
 	change(&c)
 	if err := c.fill(); err != nil {
 		return nil, fmt.Errorf("ichido: With: %w", err)
@@ -193,7 +193,7 @@ func (c *Config) fill() error {
 	if c.MaxRequestBody == 0 {
 		c.MaxRequestBody = 1 << 20
 	}
-	if c.Methods == nil {
+	if c.Methods = slices.Clone(c.Methods); c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	if c.Header == "" {
@@ -215,7 +215,7 @@ func (c *Config) fill() error {
 			return fmt.Errorf("the field Config.%s is %d; it must be a 4xx status", s.name, *s.field)
 		}
 	}
-	for _, err := range []error{c.KeyFormat.fill(), c.Fingerprint.check(), c.Stored.fill()} {
+	for _, err := range []error{c.KeyFormat.fill(), c.Fingerprint.fill(), c.Stored.fill()} {
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,9 @@ type Attempt interface {
 	// Abandon ends the attempt and leaves nothing: no record and, in transaction mode, no business row. cause is why
 	// the work failed: the error that it returned, ErrServerError if it answered with one, nil if it refused on
 	// purpose. A store uses it only to recognise that the database aborted the transaction to keep order; then it
-	// returns ErrSerialization, and the work is run again. The attempt has ended whatever Abandon returns.
+	// returns ErrSerialization, and the work is run again. It returns ErrLost if the key is completed by now, because
+	// the work may have refused just because of what the winner did; then the winner's answer counts. The attempt has
+	// ended whatever Abandon returns.
 	Abandon(ctx context.Context, cause error) error
 }
 

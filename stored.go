@@ -32,7 +32,7 @@ type Stored struct {
 	// Deny are more fields not to store, such as those of a tracing system. These are never stored: Connection,
 	// Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade (of a connection), Date, Content-Length
 	// (set anew), Set-Cookie, WWW-Authenticate, Proxy-Authenticate, Authentication-Info, Proxy-Authentication-Info
-	// (of a caller), Traceparent, Tracestate, Baggage, X-Request-Id, X-Correlation-Id, X-Amzn-Trace-Id, X-B3-*, Via,
+	// (of a caller), Access-Control-Allow-Origin, -Allow-Credentials (of a caller's origin), Traceparent, Tracestate, Baggage, X-Request-Id, X-Correlation-Id, X-Amzn-Trace-Id, X-B3-*, Via,
 	// Age, Server-Timing, Alt-Svc (of one exchange).
 	Deny []string
 
@@ -60,12 +60,12 @@ const (
 	Tombstone
 )
 
-const maxBuffered = 64 << 20 // of a body that is not stored
+const maxBuffered = 64 << 20 // the largest body of all, stored or not
 
 // limit is the largest body that a handler may write.
 func (s *Stored) limit() int {
 	if s.LocationOnly || s.TooLarge == Tombstone {
-		return max(maxBuffered, s.MaxBody)
+		return maxBuffered
 	}
 	return s.MaxBody
 }
@@ -77,6 +77,9 @@ func (s *Stored) fill() error {
 	if s.MaxBody == 0 {
 		s.MaxBody = 1 << 20
 	}
+	if s.MaxBody > maxBuffered {
+		return fmt.Errorf("the field Config.Stored.MaxBody is %d; at most %d are possible", s.MaxBody, maxBuffered)
+	}
 	if s.CompressFrom == 0 {
 		s.CompressFrom = 4 << 10
 	}
@@ -84,6 +87,7 @@ func (s *Stored) fill() error {
 		return fmt.Errorf("the field Config.Stored.TooLarge is %d; it must be Fail or Tombstone", s.TooLarge)
 	}
 	s.Deny, s.Allow = canonicalNames(s.Deny), canonicalNames(s.Allow)
+	s.Secrets = cloneSecrets(s.Secrets)
 	return checkSecrets("Config.Stored.Secrets", s.Secrets)
 }
 
@@ -104,8 +108,9 @@ var neverStored = map[string]bool{
 	"Transfer-Encoding": true, "Upgrade": true, // of the connection (RFC 9110, section 7.6.1)
 	"Date": true, "Content-Length": true, // set anew on each sending
 	"Set-Cookie": true, "Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true,
-	"Proxy-Authentication-Info": true, // credentials
-	"Traceparent":               true, "Tracestate": true, "Baggage": true, "X-Request-Id": true, "X-Correlation-Id": true,
+	"Proxy-Authentication-Info":   true,                                           // credentials
+	"Access-Control-Allow-Origin": true, "Access-Control-Allow-Credentials": true, // of a caller's origin
+	"Traceparent": true, "Tracestate": true, "Baggage": true, "X-Request-Id": true, "X-Correlation-Id": true,
 	"X-Amzn-Trace-Id": true, "Via": true, "Age": true, "Server-Timing": true, "Alt-Svc": true, // of one exchange
 	"X-B3-Traceid": true, "X-B3-Spanid": true, "X-B3-Parentspanid": true, "X-B3-Sampled": true, "X-B3-Flags": true,
 }

@@ -93,6 +93,14 @@ func (c *countedSQLite) QueryContext(ctx context.Context, query string, args []d
 	return c.sqliteConn.QueryContext(ctx, query, args)
 }
 
+func (c *countedSQLite) Prepare(query string) (driver.Stmt, error) {
+	stmt, err := c.sqliteConn.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return countedStmt{stmt.(sqliteStmt), c.count}, nil
+}
+
 func (c *countedSQLite) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	c.count.statements.Add(1)
 	tx, err := c.sqliteConn.BeginTx(ctx, opts)
@@ -112,4 +120,25 @@ func (t countedTx) Commit() error {
 func (t countedTx) Rollback() error {
 	t.count.statements.Add(1)
 	return t.Tx.Rollback()
+}
+
+type sqliteStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type countedStmt struct {
+	sqliteStmt
+	count *counter
+}
+
+func (s countedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	s.count.statements.Add(1)
+	return s.sqliteStmt.ExecContext(ctx, args)
+}
+
+func (s countedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.count.statements.Add(1)
+	return s.sqliteStmt.QueryContext(ctx, args)
 }

@@ -56,7 +56,7 @@ const (
 // active record exists, whatever became of the locks, and what fails takes the work with it.
 func (a *attempt) Complete(ctx context.Context, response ichido.Response) error {
 	defer rollback(ctx, a.conn) // does nothing after a commit
-	a.fate.closed = true
+	a.fate.closed.Store(true)
 	if err := a.fate.unfit(a.conn.Conn()); err != nil {
 		return err
 	}
@@ -84,9 +84,6 @@ func readCommit(results pgx.BatchResults, deletes bool) error {
 		return uncommitted("storing the record", err)
 	}
 	tag, err := results.Exec()
-	if pgErr := new(pgconn.PgError); errors.As(err, &pgErr) && pgErr.SeverityUnlocalized != "ERROR" {
-		return fmt.Errorf("%w: %w", ichido.ErrCommitUnknown, err) // the server ends; it may have committed before
-	}
 	if err != nil {
 		return uncommitted("committing", err)
 	}
@@ -96,24 +93,38 @@ func readCommit(results pgx.BatchResults, deletes bool) error {
 	return nil
 }
 
-// uncommitted classifies an error of the pipeline that ends in COMMIT. If the server said why, nothing was
-// committed. If it said nothing, the commit may have happened.
+// uncommitted classifies an error of the pipeline that ends in COMMIT. If the server refused a statement, nothing was
+// committed. If it said nothing, or that the session ends, as a server that stops and a pooler that lost its server do,
+// the commit may have happened: all was sent at once.
 func uncommitted(doing string, err error) error {
-	if pgErr := new(pgconn.PgError); errors.As(err, &pgErr) || pgconn.SafeToRetry(err) {
+	if pgErr := new(pgconn.PgError); errors.As(err, &pgErr) && pgErr.SeverityUnlocalized == "ERROR" || pgconn.SafeToRetry(err) {
 		return classify(doing, err)
 	}
 	return fmt.Errorf("%w: %w", ichido.ErrCommitUnknown, err)
 }
 
-// Abandon implements [ichido.Attempt].
+const completedSQL = `SELECT EXISTS (SELECT FROM idempotency_keys
+	WHERE idem_key = $1::text AND scope = $2::text AND expires_at > clock_timestamp())`
+
+// Abandon implements [ichido.Attempt]. Work that refused may have refused because of rows of a winner whose record its
+// claim did not see: then the winner's answer is the right one.
 func (a *attempt) Abandon(ctx context.Context, cause error) error {
-	a.fate.closed = true
-	rollback(ctx, a.conn)
-	if a.fate.serialization != nil {
-		return classify("the work", a.fate.serialization)
+	a.fate.closed.Store(true)
+	defer a.conn.Release() // closes a connection whose transaction is open
+	if c := a.conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		_, _ = c.Exec(ctx, "ROLLBACK")
 	}
-	if isSerialization(cause) {
+	switch {
+	case a.fate.serialization != nil:
+		return classify("the work", a.fate.serialization)
+	case isSerialization(cause):
 		return classify("the work", cause)
+	case a.conn.Conn().IsClosed():
+		return nil
+	}
+	var completed bool
+	if err := a.conn.QueryRow(ctx, completedSQL, a.claim.Key, a.claim.Scope).Scan(&completed); err == nil && completed {
+		return ichido.ErrLost
 	}
 	return nil
 }

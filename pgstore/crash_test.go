@@ -8,6 +8,8 @@ import (
 
 	"github.com/ichido-dev/ichido"
 	"github.com/ichido-dev/ichido/internal/pgtest"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // The connection is lost during COMMIT, before the server saw it or after it was carried out. The client gets 503
@@ -42,6 +44,24 @@ func TestCommitUnknown(t *testing.T) {
 			wantThings(t, direct, "chair", 1)
 		})
 	}
+}
+
+// The same behind PgBouncer, which answers for a server that it lost.
+func TestCommitUnknownBehindPgBouncer(t *testing.T) {
+	url := newDatabase(t)
+	proxy := pgtest.NewProxy(t, url)
+	bouncer := pgtest.PgBouncer(t, pgtest.Shared(t), proxy.URL(url))
+	api := serve(t, open(t, bouncer, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil, nil)
+	post(t, api, "warm", "warm")
+	cut := proxy.CutAfterCommit()
+	if r := post(t, api, "k", "chair"); r.status != 503 {
+		t.Errorf("a commit of unknown outcome was answered %d %s, want 503", r.status, r.body)
+	}
+	<-cut
+	if r := post(t, api, "k", "chair"); r.status != 201 || !r.replayed {
+		t.Errorf("sent again: %+v", r)
+	}
+	wantThings(t, open(t, url), "chair", 1)
 }
 
 // The connection is lost while the handler runs: nothing was committed, the client gets a 5xx, the key works again.

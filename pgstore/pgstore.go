@@ -20,9 +20,9 @@ import (
 
 // A Store keeps records in the table idempotency_keys of the pool's database. Make the table by [Store.Migrate].
 type Store struct {
-	pool     *pgxpool.Pool
-	options  pgx.TxOptions
-	claimSQL string // has no locks in tests that show that nothing depends on them
+	pool    *pgxpool.Pool
+	options pgx.TxOptions
+	sql     claimStatements // without locks in tests that show that nothing depends on them
 }
 
 var (
@@ -36,7 +36,9 @@ var (
 type Option func(*Store)
 
 // WithIsolation makes attempts run at an isolation level other than the database's default. At REPEATABLE READ and
-// SERIALIZABLE, transactions that the database aborts to keep order are run again.
+// SERIALIZABLE, transactions that the database aborts to keep order are run again. Say SERIALIZABLE here also where it is
+// the database's default: then the record is read before the transaction, at the price of one round trip, and requests
+// with different keys do not meet in the table of keys.
 func WithIsolation(level pgx.TxIsoLevel) Option {
 	return func(s *Store) { s.options.IsoLevel = level }
 }
@@ -44,7 +46,7 @@ func WithIsolation(level pgx.TxIsoLevel) Option {
 // New returns a Store on a pool. An attempt holds one of the pool's connections from its claim to its end; a request
 // that waits for another holds none.
 func New(pool *pgxpool.Pool, options ...Option) *Store {
-	s := &Store{pool: pool, claimSQL: claimSQL(lockSQL)}
+	s := &Store{pool: pool, sql: claimsBy(lockSQL)}
 	for _, o := range options {
 		o(s)
 	}
@@ -59,13 +61,21 @@ const keySpace = 0x69636869
 const lockSQL = `CASE WHEN pg_try_advisory_xact_lock($1::int8 # 'idempotency_keys'::regclass::oid::int8)
 	THEN pg_try_advisory_xact_lock_shared($2::int4, $3::int4) ELSE false END`
 
-// claimSQL takes the lock and reads the record. Its snapshot may be older than the lock: who gets the lock a moment after
-// a winner's commit may not see the winner's record. It then works in vain, and its own record meets the constraint. That
-// is rare, and a second statement would cost every request.
-func claimSQL(lockSQL string) string {
-	return `SELECT l.locked, r.request_hash, r.response_status, r.response_headers, r.response_body, r.expires_at <= clock_timestamp()
-		FROM (SELECT ` + lockSQL + ` AS locked) l
-		LEFT JOIN idempotency_keys r ON r.idem_key = $4::text AND r.scope = $5::text`
+// recordSQL reads the record of a key, as columns of a row of NULL if it has none. Its parameters follow those of lockSQL.
+const recordSQL = `r.request_hash, r.response_status, r.response_headers, r.response_body, r.expires_at <= clock_timestamp()
+	FROM (SELECT %s AS locked) l LEFT JOIN idempotency_keys r ON r.idem_key = %s AND r.scope = %s`
+
+// The statements of a claim. claim does both of the others. Its snapshot may be older than the lock: who gets the lock a
+// moment after a winner's commit may not see the winner's record. It then works in vain: its own record meets the
+// constraint, or its refusal meets the winner's record. That is rare, and another statement would cost every request.
+type claimStatements struct{ claim, lock, read string }
+
+func claimsBy(lockSQL string) claimStatements {
+	return claimStatements{
+		claim: "SELECT l.locked, " + fmt.Sprintf(recordSQL, lockSQL, "$4::text", "$5::text"),
+		lock:  "SELECT " + lockSQL,
+		read:  "SELECT l.locked, " + fmt.Sprintf(recordSQL, "true", "$1::text", "$2::text"),
+	}
 }
 
 // holderSQL looks for the attempt that holds the lock of a key, and says whether its fingerprint is the one given. It
@@ -87,49 +97,71 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 		return nil, nil, fmt.Errorf("pgstore: no connection: %w", err)
 	}
 	keyLock, fingerprintLock := locksOf(claim)
-
-	var batch pgx.Batch
-	batch.BeginTx(s.options)
-	batch.Queue(s.claimSQL, keyLock, int32(keySpace), fingerprintLock, claim.Key, claim.Scope)
-	results := conn.SendBatch(ctx, &batch)
-	locked, row, err := readClaim(results)
+	var row claimRow
+	var begun pgx.Tx
+	if s.options.IsoLevel == pgx.Serializable {
+		// To find no record within the transaction would be a read that the insert of any other key can conflict with.
+		row, err = readRow(conn.QueryRow(ctx, s.sql.read, claim.Key, claim.Scope))
+		if err == nil && row.active() {
+			conn.Release()
+			return nil, &row.record, nil
+		}
+		if err == nil {
+			begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) error { return b.QueryRow().Scan(&row.locked) },
+				s.sql.lock, keyLock, int32(keySpace), fingerprintLock)
+		}
+	} else {
+		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) (err error) { row, err = readRow(b.QueryRow()); return err },
+			s.sql.claim, keyLock, int32(keySpace), fingerprintLock, claim.Key, claim.Scope)
+	}
 	switch {
 	case err != nil:
 		rollback(ctx, conn)
 		return nil, nil, classify("claiming the key", err)
-	case row.found && !row.expired:
+	case row.active():
 		rollback(ctx, conn)
 		return nil, &row.record, nil
-	case !locked:
+	case !row.locked:
 		return nil, nil, s.explain(ctx, conn, keyLock, fingerprintLock)
 	}
-	return newAttempt(conn, results.Tx(), claim, row.found), nil, nil
+	return newAttempt(conn, begun, claim, row.found), nil, nil
 }
 
-// A claimRow is what a claim reads of its key.
+// begin begins the transaction and runs its first statement, in one pipeline.
+func (s *Store) begin(ctx context.Context, conn *pgxpool.Conn, read func(pgx.BatchResults) error, sql string, args ...any) (pgx.Tx, error) {
+	var batch pgx.Batch
+	batch.BeginTx(s.options)
+	batch.Queue(sql, args...)
+	results := conn.SendBatch(ctx, &batch)
+	_, err := results.Exec()
+	if err == nil {
+		err = read(results)
+	}
+	if e := results.Close(); err == nil {
+		err = e
+	}
+	return results.Tx(), err
+}
+
+// A claimRow is what a claim learns of its key.
 type claimRow struct {
-	found   bool
-	expired bool
+	locked  bool // the claim has it
+	found   bool // there is a record,
+	expired bool // past its retention
 	record  ichido.Record
 }
 
-func readClaim(results pgx.BatchResults) (locked bool, row claimRow, err error) {
-	defer func() {
-		if e := results.Close(); err == nil {
-			err = e
-		}
-	}()
-	if _, err = results.Exec(); err != nil {
-		return false, row, err
-	}
+func (row *claimRow) active() bool { return row.found && !row.expired }
+
+func readRow(from pgx.Row) (row claimRow, err error) {
 	r := &row.record
 	var status *int
 	var expired *bool
-	err = results.QueryRow().Scan(&locked, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
+	err = from.Scan(&row.locked, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
 	if err == nil && status != nil {
 		row.found, row.expired, r.Response.Status = true, *expired, *status
 	}
-	return locked, row, err
+	return row, err
 }
 
 // explain ends a claim that did not get the key's lock, and says why: the same request is in progress, or another

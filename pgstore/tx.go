@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,7 +23,7 @@ type tx struct {
 
 // A fate is what became of a transaction.
 type fate struct {
-	closed        bool
+	closed        atomic.Bool
 	serialization error // the first that was seen
 }
 
@@ -53,7 +54,7 @@ func (f *fate) unfit(conn *pgx.Conn) error {
 }
 
 func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return pgconn.CommandTag{}, pgx.ErrTxClosed
 	}
 	tag, err := t.Tx.Exec(ctx, sql, args...)
@@ -61,7 +62,7 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 }
 
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return nil, pgx.ErrTxClosed
 	}
 	r, err := t.Tx.Query(ctx, sql, args...)
@@ -72,21 +73,21 @@ func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 }
 
 func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return failedRow{pgx.ErrTxClosed}
 	}
 	return row{t.Tx.QueryRow(ctx, sql, args...), t.fate}
 }
 
 func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
 	}
 	return &batchResults{t.Tx.SendBatch(ctx, b), t.fate}
 }
 
 func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource) (int64, error) {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return 0, pgx.ErrTxClosed
 	}
 	n, err := t.Tx.CopyFrom(ctx, table, columns, source)
@@ -94,7 +95,7 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 }
 
 func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return nil, pgx.ErrTxClosed
 	}
 	d, err := t.Tx.Prepare(ctx, name, sql)
@@ -103,7 +104,7 @@ func (t *tx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDe
 
 // Begin sets a savepoint.
 func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
-	if t.fate.closed {
+	if t.fate.closed.Load() {
 		return nil, pgx.ErrTxClosed
 	}
 	inner, err := t.Tx.Begin(ctx)
@@ -113,13 +114,22 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	return &tx{Tx: inner, fate: t.fate, savepoint: true}, nil
 }
 
+// Conn returns the connection, nil after the end. What is sent on it past the transaction is not watched: an abort to keep
+// order is not recognised.
+func (t *tx) Conn() *pgx.Conn {
+	if t.fate.closed.Load() {
+		return nil
+	}
+	return t.Tx.Conn()
+}
+
 func (t *tx) Commit(ctx context.Context) error { return t.end(ctx, t.Tx.Commit) }
 
 func (t *tx) Rollback(ctx context.Context) error { return t.end(ctx, t.Tx.Rollback) }
 
 func (t *tx) end(ctx context.Context, how func(context.Context) error) error {
 	switch {
-	case t.fate.closed:
+	case t.fate.closed.Load():
 		return pgx.ErrTxClosed
 	case !t.savepoint:
 		return errNotYours

@@ -14,6 +14,7 @@ import (
 // An attempt is an open transaction on a connection of its own.
 type attempt struct {
 	store   *Store
+	find    *sql.Stmt
 	insert  *sql.Stmt
 	conn    *sql.Conn
 	tx      *sql.Tx
@@ -108,6 +109,10 @@ func (a *attempt) Abandon(ctx context.Context, cause error) error {
 	a.rollback()
 	if conflict {
 		return fmt.Errorf("%w: %w", ichido.ErrSerialization, cause)
+	}
+	// Work that refused may have refused because of rows of a winner in another process: then its answer is the right one.
+	if record, expired, err := read(ctx, a.find, a.claim); err == nil && record != nil && !expired {
+		return ichido.ErrLost
 	}
 	return nil
 }

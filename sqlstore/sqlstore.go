@@ -54,7 +54,7 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	if record != nil && !expired {
 		return nil, record, nil
 	}
-	a := &attempt{store: s, insert: st.insert, claim: claim, expired: expired}
+	a := &attempt{store: s, find: st.read, insert: st.insert, claim: claim, expired: expired}
 	if err := a.begin(ctx); err != nil {
 		return nil, nil, s.dialect.unavailable("beginning the transaction", err)
 	}

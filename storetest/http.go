@@ -189,6 +189,44 @@ func everyWayOut(s *suite) {
 	}
 }
 
+// losersRefusal has the handler refuse a seat that is taken. A duplicate in another process, which does not see the
+// first one's attempt, finds the seat taken: by its own operation.
+func losersRefusal(s *suite) {
+	if s.Work == nil {
+		s.Skip("attempts have no transaction")
+	}
+	v, other := s.serve(ichido.Config{}), s.serve(ichido.Config{})
+	running, finish := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	v.before(func(w http.ResponseWriter, _ *http.Request) bool {
+		once.Do(func() { close(running); <-finish })
+		if s.Rows(s.T, "seat") > 0 {
+			http.Error(w, "the seat is taken", http.StatusConflict)
+			return true
+		}
+		return false
+	})
+	slow := make(chan reply)
+	go func() { slow <- v.post("k", "seat") }()
+	<-running
+	quick := other.post("k", "seat")
+	close(finish)
+	got := <-slow
+	switch quick.status {
+	case 409: // the other process sees the attempt
+		if got.status != 201 {
+			s.Errorf("the only attempt was answered %+v", got)
+		}
+	case 201:
+		if quick.replayed = true; got != quick {
+			s.Errorf("the duplicate was answered %+v, want the winner's answer %+v", got, quick)
+		}
+	default:
+		s.Errorf("the other process answered %+v", quick)
+	}
+	s.wantRows("seat", 1)
+}
+
 // clientHangsUp has the client leave in the middle of the work, which goes on.
 func clientHangsUp(s *suite) {
 	v := s.serve(ichido.Config{InProgress: ichido.Wait, WaitLimit: patience})

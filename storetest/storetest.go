@@ -79,6 +79,7 @@ var cases = []testCase{
 	{"HTTP_WaitersHoldNoConnection", "500 duplicates wait for one slow request while other keys are served", waitersHoldNoConnection},
 	{"HTTP_P4_MismatchWhileRunning", "another request under the key of a running one gets 422 at once", mismatchWhileRunning},
 	{"HTTP_P5_EveryWayOut", "errors, panics, Goexit, flush, hijack: nothing is left, the key works again, nothing leaks", everyWayOut},
+	{"HTTP_P3_LosersRefusal", "a duplicate that refuses because of what the winner did is answered from the winner's record", losersRefusal},
 	{"HTTP_ClientHangsUp", "a client that hangs up does not stop the work; its next sending gets the answer", clientHangsUp},
 	{"HTTP_ConflictingTransactions", "transactions that the database aborts to keep order are run again", conflictingTransactions},
 	{"Do_RunsOnce", "work without a request: an error leaves nothing, a result is kept, another input is a mismatch", doRunsOnce},

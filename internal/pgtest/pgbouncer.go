@@ -15,7 +15,7 @@ import (
 )
 
 // PgBouncer puts a real PgBouncer in transaction pooling mode in front of one database, given by name
-// or URL, and returns the URL to connect to. Its pool has four server connections, so that tests with
+// or URL, and returns the URL to connect to. A URL may lead through a [Proxy]. Its pool has four server connections, so that tests with
 // more clients do share them. extra are lines of its configuration, "default_pool_size=1" say, which
 // win over the ones set here.
 func PgBouncer(t testing.TB, s *Server, database string, extra ...string) string {
@@ -28,7 +28,10 @@ func PgBouncer(t testing.TB, s *Server, database string, extra ...string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bouncer{program: program, dir: dir, database: databaseName(database)}
+	b := &bouncer{program: program, dir: dir, database: databaseName(database), server: s.base.Hostname(), port: strconv.Itoa(s.Port())}
+	if u, err := url.Parse(database); err == nil && u.Host != "" {
+		b.server, b.port = u.Hostname(), u.Port()
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the PgBouncer log:\n%s", tail(b.log(), 40))
@@ -55,6 +58,8 @@ func PgBouncer(t testing.TB, s *Server, database string, extra ...string) string
 }
 
 type bouncer struct {
+	server   string
+	port     string // of the server
 	program  string
 	database string
 	address  string
@@ -101,8 +106,8 @@ func (b *bouncer) config(s *Server, port int, extra []string) string {
 	lines := []string{
 		"[databases]",
 		// auth_type=any lets every client in, and logs all of them in to the server as this user.
-		fmt.Sprintf("%s = host=%s port=%d dbname=%s user=%s password=%s",
-			b.database, s.base.Hostname(), s.Port(), quoteValue(b.database),
+		fmt.Sprintf("%s = host=%s port=%s dbname=%s user=%s password=%s",
+			b.database, b.server, b.port, quoteValue(b.database),
 			quoteValue(s.base.User.Username()), quoteValue(password)),
 		"[pgbouncer]",
 		"listen_addr = 127.0.0.1",
