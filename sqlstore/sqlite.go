@@ -13,25 +13,31 @@ import (
 //go:embed sqlite/*.sql
 var sqliteMigrations embed.FS
 
-// now in the form in which times are stored.
-const sqliteNow = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+const (
+	// now in the form in which times are stored.
+	sqliteNow = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+
+	// sqliteExpired is whether a record is past its retention. People set expires_at by hand, in any form that SQLite
+	// understands: with a T, with an offset; what it does not understand is not in the future. The index has the same
+	// expression.
+	sqliteExpired = "(julianday(expires_at) <= julianday('now') OR julianday(expires_at) IS NULL)"
+)
 
 // SQLite is the dialect of SQLite 3.35 or later, with any driver whose errors carry SQLite's result codes
 // (modernc.org/sqlite, ncruces/go-sqlite3, mattn/go-sqlite3).
 var SQLite = &Dialect{
 	name: "sqlite",
 
-	// People set expires_at by hand, some with the T of ISO 8601.
-	read: `SELECT request_hash, response_status, response_headers, response_body, replace(expires_at, 'T', ' ') <= ` + sqliteNow + `
+	read: `SELECT request_hash, response_status, response_headers, response_body, ` + sqliteExpired + `
 		FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
 	written:     `SELECT total_changes()`,
 	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, strftime('%Y-%m-%d %H:%M:%f', 'now', ?))`,
-	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND replace(expires_at, 'T', ' ') <= ` + sqliteNow,
+	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND ` + sqliteExpired,
 	purge: `DELETE FROM idempotency_keys WHERE (idem_key, scope) IN
-		(SELECT idem_key, scope FROM idempotency_keys WHERE expires_at <= ` + sqliteNow + ` LIMIT ?)`,
+		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteExpired + ` LIMIT ?)`,
 	ping: `SELECT 1 FROM idempotency_keys LIMIT 0`,
 
 	migrations:     migration.Read(sqliteMigrations, "sqlite"),

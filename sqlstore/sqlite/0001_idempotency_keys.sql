@@ -12,4 +12,4 @@ CREATE TABLE idempotency_keys (
     expires_at       TEXT    NOT NULL,
     PRIMARY KEY (idem_key, scope)
 ) WITHOUT ROWID;
-CREATE INDEX idempotency_keys_expires_at ON idempotency_keys (expires_at);
+CREATE INDEX idempotency_keys_expires_at ON idempotency_keys (julianday(expires_at));
