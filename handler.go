@@ -74,7 +74,7 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	key, err := m.keyOf(r, body)
 	switch {
 	case err != nil:
-		m.refuse(w, r, keyInvalid, err.Error(), nil)
+		m.refuse(w, r, keyInvalid, m.detailOf(r, err), nil)
 		return
 	case key == "": // only KeyFrom may find none
 		r.Body = newBufferedBody(body)
@@ -144,7 +144,7 @@ func (m *Manager) refuseBody(w http.ResponseWriter, r *http.Request, err error) 
 		if r.Header.Get("Expect") == "" && r.ContentLength < drained {
 			_, _ = io.CopyN(io.Discard, r.Body, drained)
 		}
-		m.refuse(w, r, bodyTooLarge, fmt.Sprintf("At most %d bytes are accepted.", tooLarge.Limit), nil)
+		m.refuse(w, r, bodyTooLarge, m.detailOf(r, wrong("At most %d bytes are accepted.", "%d バイトまで受け付けます。", tooLarge.Limit)), nil)
 		return
 	}
 	m.refuse(w, r, bodyUnreadable, "", nil)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/ichido-dev/ichido/internal/problem"
 )
 
 // KeyHeader is the field that carries the key if Config.Header does not name another one
@@ -65,13 +66,13 @@ func (f *KeyFormat) fill() error {
 func (f *KeyFormat) check(key string) error {
 	switch {
 	case key == "":
-		return errors.New("the key is empty")
+		return wrong("The key is empty.", "キーが空です。")
 	case len(key) > f.MaxLength:
-		return fmt.Errorf("the key has %d characters; at most %d are accepted", len(key), f.MaxLength)
+		return wrong("The key has %d characters; at most %d are accepted.", "キーが %d 文字あります。%d 文字以内にしてください。", len(key), f.MaxLength)
 	case len(key) < f.MinLength:
-		return fmt.Errorf("the key has %d characters; at least %d are needed, because a short key is easy to guess", len(key), f.MinLength)
+		return wrong("The key has %d characters; at least %d are needed, because a short key is easy to guess.", "キーが %d 文字しかありません。短いキーは推測されやすいため、%d 文字以上にしてください。", len(key), f.MinLength)
 	case f.pattern != nil && !f.pattern.MatchString(key):
-		return fmt.Errorf("the key is not %s", f.Name)
+		return wrong("The key is not %s.", "キーの形式が違います(%s)。", f.Name)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func (m *Manager) keyOf(r *http.Request, body []byte) (string, error) {
 func printable(key string) error {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
-			return errAt(i, "%q is not allowed in a key; only ASCII characters are", key[i])
+			return wrongAt(i, "only printable ASCII characters are allowed in a key.", "キーに使えるのは印字可能な ASCII 文字だけです。")
 		}
 	}
 	return nil
@@ -139,14 +140,14 @@ func KeyFromJSON(pointer string) func(*http.Request, []byte) (string, error) {
 // neither is an error that says why: to ignore it would run the request unprotected.
 func parseKey(lines []string, strict bool) (string, error) {
 	if len(lines) != 1 {
-		return "", fmt.Errorf("the field was sent %d times; send it once", len(lines))
+		return "", wrong("The field was sent %d times; send it once.", "このフィールドが %d 回送られました。1 回だけ送ってください。", len(lines))
 	}
 	value := strings.Trim(lines[0], " \t")
 	if strings.HasPrefix(value, `"`) {
 		return parseQuoted(value)
 	}
 	if strict && value != "" {
-		return "", errAt(0, "the key must be in double quotes (RFC 9651, String)")
+		return "", wrongAt(0, "the key must be in double quotes (RFC 9651, String).", "キーを二重引用符で囲んでください(RFC 9651 の String)。")
 	}
 	return parseBare(value)
 }
@@ -163,10 +164,10 @@ func parseQuoted(value string) (string, error) {
 			}
 			return key, onlyParameters(value[i+1:], i+1)
 		case c < ' ' || c > '~':
-			return "", errAt(i, "%q is not allowed in a key; only ASCII characters are", c)
+			return "", wrongAt(i, "only printable ASCII characters are allowed in a key.", "キーに使えるのは印字可能な ASCII 文字だけです。")
 		case c == '\\':
 			if i+1 == len(value) || value[i+1] != '"' && value[i+1] != '\\' {
-				return "", errAt(i, `a backslash must be followed by " or \`)
+				return "", wrongAt(i, `a backslash must be followed by " or \.`, `バックスラッシュの後には " か \ だけを置けます。`)
 			}
 			if unescaped == nil {
 				unescaped = append(make([]byte, 0, len(value)), value[1:i]...)
@@ -177,7 +178,7 @@ func parseQuoted(value string) (string, error) {
 			unescaped = append(unescaped, c)
 		}
 	}
-	return "", errAt(len(value), "the closing quote is missing")
+	return "", wrongAt(len(value), "the closing quote is missing.", "閉じる引用符がありません。")
 }
 
 // parseBare takes a key without quotes: visible ASCII, except what would make it a list or a half-quoted String. Clients
@@ -186,13 +187,13 @@ func parseBare(value string) (string, error) {
 	for i := range len(value) {
 		switch c := value[i]; {
 		case c == ';':
-			return "", errAt(i, "a semicolon begins parameters; put the key in double quotes, with them after it, or in it")
+			return "", wrongAt(i, "a semicolon may be part of the key or begin parameters; put the key in double quotes.", "セミコロンがキーの一部かどうか分かりません。キーを二重引用符で囲んでください。")
 		case c == ',':
-			return "", errAt(i, "a comma separates two keys; send one, or put it in double quotes")
+			return "", wrongAt(i, "a comma separates two keys; send one, or put the key in double quotes.", "コンマは 2 つのキーを区切ります。キーを 1 つにするか、二重引用符で囲んでください。")
 		case c == '"':
-			return "", errAt(i, "a quote within a key without quotes; put the whole key in double quotes")
+			return "", wrongAt(i, "a quote within a key without quotes; put the whole key in double quotes.", "引用符で囲まないキーの中に引用符があります。キー全体を二重引用符で囲んでください。")
 		case c <= ' ' || c > '~':
-			return "", errAt(i, "%q is not allowed in a key without quotes", c)
+			return "", wrongAt(i, "this character is not allowed in a key without quotes.", "引用符で囲まないキーには使えない文字です。")
 		}
 	}
 	return value, nil
@@ -204,12 +205,21 @@ func onlyParameters(rest string, offset int) error {
 	if trailingParameters.MatchString(rest) {
 		return nil
 	}
-	return errAt(offset, "something follows the key")
+	return wrongAt(offset, "something follows the key.", "キーの後に余分な文字があります。")
 }
 
 var trailingParameters = regexp.MustCompile(`^(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z0-9*:@?%-][A-Za-z0-9!#$%&'*+.^_|~:/=?"` + "`" + `-]*))?)* *$`)
 
-// errAt describes what is wrong at the byte with index i, which people count from 1.
-func errAt(i int, format string, args ...any) error {
-	return fmt.Errorf("at character %d: %s", i+1, fmt.Sprintf(format, args...))
+// A textError says what is wrong with a request, in both languages.
+type textError struct{ problem.Text }
+
+func (e *textError) Error() string { return e.EN }
+
+func wrong(en, ja string, args ...any) error {
+	return &textError{problem.Text{EN: fmt.Sprintf(en, args...), JA: fmt.Sprintf(ja, args...)}}
+}
+
+// wrongAt says what is wrong at the byte with index i, which people count from 1.
+func wrongAt(i int, en, ja string) error {
+	return wrong("At character %d: "+en, "%d 文字目: "+ja, i+1)
 }

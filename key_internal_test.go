@@ -41,32 +41,32 @@ func TestParseKey(t *testing.T) {
 
 func TestParseKeyRefuses(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{``, "the key is empty"},
-		{" \t ", "the key is empty"},
-		{`""`, "the key is empty"},
+		{``, "The key is empty"},
+		{" \t ", "The key is empty"},
+		{`""`, "The key is empty"},
 		{strings.Repeat("k", 256), "has 256 characters; at most 255"},
 		{`"` + strings.Repeat("k", 256) + `"`, "has 256 characters; at most 255"},
-		{`a,b`, "at character 2: a comma"},
-		{`"a", "b"`, "at character 4: something follows"},
-		{`"a" "b"`, "at character 4: something follows"},
-		{`"a"b`, "at character 4: something follows"},
-		{`"a";v=1, "b"`, "at character 4: something follows"},
-		{`"`, "at character 2: the closing quote"},
-		{`"abc`, "at character 5: the closing quote"},
-		{`"abc\"`, "at character 7: the closing quote"},
-		{`"ab\`, "at character 4: a backslash"},
-		{`"a\n"`, "at character 3: a backslash"},
-		{`a"b`, "at character 2: a quote"},
-		{`two words`, "at character 4: ' '"},
-		{"a\tb", `at character 2: '\t'`},
-		{"\"a\tb\"", `at character 3: '\t'`},
-		{"a\x00b", `at character 2: '\x00'`},
-		{"\"a\x00b\"", `at character 3: '\x00'`},
-		{"a\x7f", `at character 2: '\x7f'`},
-		{"\"a\x7f\"", `at character 3: '\x7f'`},
-		{"予約", "at character 1: "},
-		{`"予約"`, "at character 2: "},
-		{"caf\xe9", "at character 4: "},
+		{`a,b`, "At character 2: a comma"},
+		{`"a", "b"`, "At character 4: something follows"},
+		{`"a" "b"`, "At character 4: something follows"},
+		{`"a"b`, "At character 4: something follows"},
+		{`"a";v=1, "b"`, "At character 4: something follows"},
+		{`"`, "At character 2: the closing quote"},
+		{`"abc`, "At character 5: the closing quote"},
+		{`"abc\"`, "At character 7: the closing quote"},
+		{`"ab\`, "At character 4: a backslash"},
+		{`"a\n"`, "At character 3: a backslash"},
+		{`a"b`, "At character 2: a quote"},
+		{`two words`, "At character 4: "},
+		{"a\tb", "At character 2: "},
+		{"\"a\tb\"", "At character 3: "},
+		{"a\x00b", "At character 2: "},
+		{"\"a\x00b\"", "At character 3: "},
+		{"a\x7f", "At character 2: "},
+		{"\"a\x7f\"", "At character 3: "},
+		{"予約", "At character 1: "},
+		{`"予約"`, "At character 2: "},
+		{"caf\xe9", "At character 4: "},
 	} {
 		got, err := keyIn([]string{c.line})
 		switch {
@@ -113,7 +113,7 @@ func FuzzParseKey(f *testing.F) {
 			if key != "" {
 				t.Errorf("parseKey(%q) = %q with the error %v", line, key, err)
 			}
-			if rest, ok := strings.CutPrefix(err.Error(), "at character "); ok {
+			if rest, ok := strings.CutPrefix(err.Error(), "At character "); ok {
 				position, _, _ := strings.Cut(rest, ":")
 				if n, err := strconv.Atoi(position); err != nil || n < 1 || n > len(line)+1 {
 					t.Errorf("parseKey(%q) names the character %s", line, position)

@@ -2,6 +2,7 @@ package ichido
 
 import (
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -182,6 +183,14 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail
 		return
 	}
 	problem.Write(w, problem.Problem(p), language)
+}
+
+// detailOf returns the text of an error in the language of the request, if it has one in each.
+func (m *Manager) detailOf(r *http.Request, err error) string {
+	if e := new(textError); errors.As(err, &e) {
+		return e.In(problem.Language(r.Header.Get("Accept-Language"), m.config.Language))
+	}
+	return err.Error()
 }
 
 func (m *Manager) statusOf(k *kind) int {

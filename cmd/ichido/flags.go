@@ -37,6 +37,9 @@ func (d durationFlag) Set(text string) error {
 	case err != nil:
 		return fmt.Errorf("write it like 500ms, 30s or 24h")
 	case value < 0 || value == 0 && !d.zeroToo:
+		if d.zeroToo {
+			return fmt.Errorf("it must not be negative")
+		}
 		return fmt.Errorf("it must be longer than 0")
 	}
 	*d.value = value

@@ -141,7 +141,7 @@ var problemTexts = map[string]problemText{
 	"not-comparable": {
 		problem.Text{
 			EN: "The request has no fingerprint: what is compared of it could not be read. The member detail says why. It did not run.",
-			JA: "リクエストの中の比較する部分を読み取れないため、指紋を作れません。理由は detail にあります。実行していません。"},
+			JA: "リクエストの中の比較する部分を読み取れないため、フィンガープリントを作れません。理由は detail にあります。実行していません。"},
 		problem.Text{
 			EN: "Correct the request and send it again.",
 			JA: "リクエストを直して送ってください。"}},

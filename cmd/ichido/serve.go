@@ -82,6 +82,7 @@ func (o serveOptions) attemptTimeout() time.Duration { return o.work + 30*time.S
 
 func (o serveOptions) config(log *slog.Logger) *ichido.Config {
 	config := &ichido.Config{
+		Methods:        []string{http.MethodPost},
 		WaitLimit:      o.waitLimit,
 		Retention:      o.retention,
 		AttemptTimeout: o.attemptTimeout(),

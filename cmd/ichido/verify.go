@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ const exitNotRun = 3
 func newVerifyCommand() *cobra.Command {
 	var o conformance.Options
 	var asJSON bool
+	var token string
 	cmd := &cobra.Command{
 		Use:   "verify URL",
 		Short: "Grade how a server treats idempotency keys",
@@ -38,6 +40,9 @@ server cannot be reached, or something could not be tested and nothing is broken
 			if stderr := cmd.ErrOrStderr(); isTerminal(stderr) && !asJSON {
 				o.Progress = func(r conformance.Result) { fmt.Fprintf(stderr, "%s: %s\n", r.ID, r.Verdict) }
 			}
+			if token != "" {
+				o.Client = &http.Client{Transport: tokenTransport{token, &http.Transport{DisableKeepAlives: true}}, CheckRedirect: keepRedirect}
+			}
 			report, err := conformance.Run(cmd.Context(), args[0], &o)
 			switch {
 			case errors.Is(err, conformance.ErrInvalid):
@@ -54,8 +59,25 @@ server cannot be reached, or something could not be tested and nothing is broken
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long one request may take")
 	cmd.Flags().IntVar(&o.Concurrency, "concurrency", 10, "how many requests \"at once\" means, from 2 to 500")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&token, "token", "", "`secret` to send with every request, as Authorization: Bearer")
+	bindVariable(cmd, "token", "ICHIDO_TOKEN")
 	return cmd
 }
+
+// A tokenTransport adds a token to every request. Connections are not used again, as conformance has it by default.
+type tokenTransport struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(r)
+}
+
+// keepRedirect makes a redirect the answer: a token must not follow it.
+func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func checkVerify(o conformance.Options) error {
 	switch {
