@@ -13,9 +13,8 @@ import (
 
 // An attempt is an open transaction on a connection of its own.
 type attempt struct {
-	store   *Store
-	find    *sql.Stmt
-	insert  *sql.Stmt
+	store *Store
+	*statements
 	conn    *sql.Conn
 	tx      *sql.Tx
 	claim   ichido.Claim
@@ -55,7 +54,7 @@ func Tx(ctx context.Context) *sql.Tx {
 		panic("sqlstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
 	a.use.Do(func() {
-		err := a.tx.QueryRowContext(ctx, a.store.dialect.written).Scan(&a.wrote)
+		err := a.tx.StmtContext(ctx, a.written).QueryRowContext(ctx).Scan(&a.wrote)
 		a.used = err == nil
 	})
 	return a.tx
@@ -111,7 +110,7 @@ func (a *attempt) Abandon(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w: %w", ichido.ErrSerialization, cause)
 	}
 	// Work that refused may have refused because of rows of a winner in another process: then its answer is the right one.
-	if record, expired, err := read(ctx, a.find, a.claim); err == nil && record != nil && !expired {
+	if record, expired, err := read(ctx, a.read, a.claim); err == nil && record != nil && !expired {
 		return ichido.ErrLost
 	}
 	return nil
@@ -125,7 +124,7 @@ func (a *attempt) mayHaveConflicted(ctx context.Context) bool {
 		return false
 	}
 	wrote := a.wrote
-	err := a.tx.QueryRowContext(ctx, a.store.dialect.written).Scan(&wrote)
+	err := a.tx.StmtContext(ctx, a.written).QueryRowContext(ctx).Scan(&wrote)
 	return err == nil && wrote == a.wrote
 }
 

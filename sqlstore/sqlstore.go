@@ -27,7 +27,7 @@ type Store struct {
 }
 
 // statements are those of every request. database/sql prepares them on each connection that they are used on, once.
-type statements struct{ read, insert *sql.Stmt }
+type statements struct{ read, written, insert *sql.Stmt }
 
 var (
 	_ ichido.Store    = (*Store)(nil)
@@ -54,7 +54,7 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	if record != nil && !expired {
 		return nil, record, nil
 	}
-	a := &attempt{store: s, find: st.read, insert: st.insert, claim: claim, expired: expired}
+	a := &attempt{store: s, statements: st, claim: claim, expired: expired}
 	if err := a.begin(ctx); err != nil {
 		return nil, nil, s.dialect.unavailable("beginning the transaction", err)
 	}
@@ -68,16 +68,22 @@ func (s *Store) statements(ctx context.Context) (*statements, error) {
 	if s.prepared != nil {
 		return s.prepared, nil
 	}
-	read, err := s.db.PrepareContext(ctx, s.dialect.read)
-	if err != nil {
-		return nil, err
+	var st statements
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{{&st.read, s.dialect.read}, {&st.written, s.dialect.written}, {&st.insert, s.dialect.insert}} {
+		var err error
+		if *p.stmt, err = s.db.PrepareContext(ctx, p.text); err != nil {
+			for _, done := range []*sql.Stmt{st.read, st.written} {
+				if done != nil {
+					_ = done.Close()
+				}
+			}
+			return nil, err
+		}
 	}
-	insert, err := s.db.PrepareContext(ctx, s.dialect.insert)
-	if err != nil {
-		_ = read.Close()
-		return nil, err
-	}
-	s.prepared = &statements{read, insert}
+	s.prepared = &st
 	return s.prepared, nil
 }
 
