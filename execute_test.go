@@ -69,7 +69,7 @@ func TestDuplicatesAreRejectedAtOnce(t *testing.T) {
 // While the first request still asks the store, nobody knows whether its key is completed: duplicates wait for the
 // store's answer and share it, under both policies.
 func TestDuplicatesOfARequestThatAsks(t *testing.T) {
-	for _, policy := range []ichido.Policy{ichido.Reject, ichido.Wait} {
+	for _, policy := range []ichido.InProgressPolicy{ichido.Reject, ichido.Wait} {
 		synctest.Test(t, func(t *testing.T) {
 			store := newScript(t, after(time.Second, has("stored")))
 			h := newManager(t, store, &ichido.Config{InProgress: policy}).Wrap(slow(0))

@@ -104,7 +104,7 @@ func TestEarlyHintsOverHTTP2(t *testing.T) {
 
 // HTTP/2 lets a client send a request and its duplicate over one connection at once.
 func TestDuplicatesOnOneConnection(t *testing.T) {
-	for _, policy := range []ichido.Policy{ichido.Reject, ichido.Wait} {
+	for _, policy := range []ichido.InProgressPolicy{ichido.Reject, ichido.Wait} {
 		started, release := make(chan struct{}), make(chan struct{})
 		var runs atomic.Int64
 		server := newServer2(t, newManager(t, memstore.New(nil), &ichido.Config{InProgress: policy}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

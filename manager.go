@@ -23,12 +23,12 @@ type Manager struct {
 	deadlines *deadlines
 }
 
-// Policy says what happens to a request whose key has an attempt in progress.
-type Policy int
+// InProgressPolicy says what happens to a request whose key has an attempt in progress.
+type InProgressPolicy int
 
 const (
 	// Reject answers 409 at once. The client sends again later.
-	Reject Policy = iota
+	Reject InProgressPolicy = iota
 	// Wait answers when the first request is done, with its answer; after Config.WaitLimit with 409. A request
 	// that waits holds memory but no connection to the database.
 	Wait
@@ -66,7 +66,7 @@ type Config struct {
 	Fingerprint Fingerprint
 
 	// InProgress is the policy for duplicates of a running request. Default: Reject.
-	InProgress Policy
+	InProgress InProgressPolicy
 
 	// WaitLimit is the longest that a request waits under the policy Wait. Default: 30 s.
 	WaitLimit time.Duration

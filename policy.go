@@ -108,9 +108,9 @@ var kinds = []*kind{
 	unstorable,
 }
 
-// Policy returns what there is to publish about the keys of m. Managers made by [Manager.With] have policies of their
+// KeyPolicy returns what there is to publish about the keys of m. Managers made by [Manager.With] have policies of their
 // own. Config.Keep is asked about every status.
-func (m *Manager) Policy() KeyPolicy {
+func (m *Manager) KeyPolicy() KeyPolicy {
 	c := &m.config
 	p := KeyPolicy{
 		Location:         "header",
@@ -175,7 +175,7 @@ func (m *Manager) PolicyHandler() http.Handler {
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(m.Policy()); err != nil { // strings, numbers and bools: cannot fail
+	if err := enc.Encode(m.KeyPolicy()); err != nil { // strings, numbers and bools: cannot fail
 		panic(err)
 	}
 	sum := sha256.Sum256(body.Bytes())

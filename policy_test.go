@@ -123,7 +123,7 @@ func TestPolicyHandlerMethods(t *testing.T) {
 // A client can decode what a server publishes, and gets the same.
 func TestPolicyRoundTrip(t *testing.T) {
 	for name, config := range policies {
-		p := managerFor(t, config).Policy()
+		p := managerFor(t, config).KeyPolicy()
 		text, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestPolicyHasAllProblems(t *testing.T) {
 		t.Fatalf("found %d problems in the source", len(want))
 	}
 	var got []string
-	for _, p := range managerFor(t, ichido.Config{}).Policy().Problems {
+	for _, p := range managerFor(t, ichido.Config{}).KeyPolicy().Problems {
 		got = append(got, p.Code)
 	}
 	slices.Sort(want)
@@ -201,7 +201,7 @@ func TestPolicyTellsTheTruth(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.body), &sent); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(m.Policy().Problems, func(p ichido.ProblemRules) bool {
+		if !slices.ContainsFunc(m.KeyPolicy().Problems, func(p ichido.ProblemRules) bool {
 			return p.Code == sent.Code && p.Type == sent.Type && p.Status == a.status && p.Title == sent.Title &&
 				p.Detail == sent.Detail && p.Retryable == sent.Retryable && p.RetryAfter == (a.header.Get("Retry-After") != "")
 		}) {
@@ -220,7 +220,7 @@ func TestPolicyRetention(t *testing.T) {
 		time.Nanosecond:         "PT0.000000001S",
 		720*time.Hour + time.Minute + 30*time.Second: "PT720H1M30S",
 	} {
-		if got := managerFor(t, ichido.Config{Retention: d}).Policy().Retention; got != want {
+		if got := managerFor(t, ichido.Config{Retention: d}).KeyPolicy().Retention; got != want {
 			t.Errorf("%s is published as %s, want %s", d, got, want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestPolicyPattern(t *testing.T) {
 		`a\$`:   `^(?:a\$)$`,
 		``:      ``,
 	} {
-		got := managerFor(t, ichido.Config{KeyFormat: ichido.KeyFormat{Pattern: pattern}}).Policy().Key.Pattern
+		got := managerFor(t, ichido.Config{KeyFormat: ichido.KeyFormat{Pattern: pattern}}).KeyPolicy().Key.Pattern
 		if got != want {
 			t.Errorf("%s is published as %s, want %s", pattern, got, want)
 		}
@@ -247,9 +247,9 @@ func TestPolicyPattern(t *testing.T) {
 // Whoever changes a policy that was read changes nothing of the Manager's.
 func TestPolicyIsACopy(t *testing.T) {
 	m := managerFor(t, ichido.Config{})
-	p := m.Policy()
+	p := m.KeyPolicy()
 	p.Methods[0], p.Problems[0].Code = "BREW", "tea"
-	if again := m.Policy(); again.Methods[0] != "POST" || again.Problems[0].Code != "key-required" {
+	if again := m.KeyPolicy(); again.Methods[0] != "POST" || again.Problems[0].Code != "key-required" {
 		t.Errorf("now it is %v %v", again.Methods, again.Problems[0])
 	}
 }

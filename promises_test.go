@@ -18,7 +18,7 @@ import (
 // The promises at this level, each in short. The stores' tests keep them over databases, crashes and processes.
 
 func TestP1_Once(t *testing.T) {
-	for _, policy := range []ichido.Policy{ichido.Reject, ichido.Wait} {
+	for _, policy := range []ichido.InProgressPolicy{ichido.Reject, ichido.Wait} {
 		var runs atomic.Int64
 		m := newManager(t, memstore.New(nil), &ichido.Config{InProgress: policy})
 		server := httptest.NewServer(m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

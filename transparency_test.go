@@ -238,7 +238,7 @@ func TestEachRunGetsTheRequestAsItWas(t *testing.T) {
 // A service may apply ichido around its router and again at a route. The inner one must not wait for, or refuse because of,
 // the outer one's attempt.
 func TestWrappedTwiceRunsOnce(t *testing.T) {
-	for _, policy := range []ichido.Policy{ichido.Reject, ichido.Wait} {
+	for _, policy := range []ichido.InProgressPolicy{ichido.Reject, ichido.Wait} {
 		m := newManager(t, memstore.New(nil), &ichido.Config{InProgress: policy, WaitLimit: 1})
 		h := m.Wrap(m.Wrap(counting()))
 		wantFirst(t, send(h, post("k", "{}")), "1")

@@ -6,7 +6,7 @@
 //	var doc map[string]any
 //	err := json.Unmarshal(file, &doc)
 //	…
-//	err = openapi.Decorate(doc, once.Policy(), "POST", "/reservations")
+//	err = openapi.Decorate(doc, once.KeyPolicy(), "POST", "/reservations")
 //	…
 //	out, err := json.MarshalIndent(doc, "", "  ")
 //

@@ -24,7 +24,7 @@ func ExampleDecorate() {
 	}`), &doc); err != nil {
 		panic(err)
 	}
-	if err := openapi.Decorate(doc, once.Policy(), "POST", "/reservations"); err != nil {
+	if err := openapi.Decorate(doc, once.KeyPolicy(), "POST", "/reservations"); err != nil {
 		panic(err)
 	}
 	post := doc["paths"].(map[string]any)["/reservations"].(map[string]any)["post"].(map[string]any)

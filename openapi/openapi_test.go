@@ -36,7 +36,7 @@ func policy(t testing.TB, config ichido.Config) ichido.KeyPolicy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.Policy()
+	return m.KeyPolicy()
 }
 
 // office returns a document with one operation that has nothing of ours.

@@ -32,7 +32,7 @@ func TestSchemaAgreesWithServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		schema := at(openapi.Components(m.Policy()), "parameters", "IdempotencyKey", "schema").(map[string]any)
+		schema := at(openapi.Components(m.KeyPolicy()), "parameters", "IdempotencyKey", "schema").(map[string]any)
 		pattern := regexp.MustCompile(schema["pattern"].(string))
 		h := m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 		for _, value := range values {

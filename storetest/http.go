@@ -114,7 +114,7 @@ func waitersHoldNoConnection(s *suite) {
 
 // mismatchWhileRunning sends another request under the key of one that runs, in the same process.
 func mismatchWhileRunning(s *suite) {
-	for _, policy := range []ichido.Policy{ichido.Reject, ichido.Wait} {
+	for _, policy := range []ichido.InProgressPolicy{ichido.Reject, ichido.Wait} {
 		v := s.serve(ichido.Config{InProgress: policy, WaitLimit: patience, AttemptTimeout: patience})
 		key := fmt.Sprint("key", policy)
 		running, finish := make(chan struct{}), make(chan struct{})

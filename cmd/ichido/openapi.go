@@ -34,7 +34,7 @@ func newOpenAPICommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := describeAPI(once.Policy(), o.lang, known.needed())
+			out, err := describeAPI(once.KeyPolicy(), o.lang, known.needed())
 			if err != nil {
 				return err
 			}

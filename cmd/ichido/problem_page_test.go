@@ -19,7 +19,7 @@ func (s *testServer) problems() []problemDoc {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return problemDocs(once.Policy())
+	return problemDocs(once.KeyPolicy())
 }
 
 // A problem of the library that has no text here fails this: it needs one in problem_text.go.

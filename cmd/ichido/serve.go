@@ -145,13 +145,13 @@ func newHandler(db *database, o serveOptions, work func(context.Context) error, 
 	if err != nil {
 		return nil, err
 	}
-	openAPI, err := describeAPI(once.Policy(), o.lang, known.needed())
+	openAPI, err := describeAPI(once.KeyPolicy(), o.lang, known.needed())
 	if err != nil {
 		return nil, err
 	}
 	a := &api{
 		refuser: refuser{o.lang}, office: db.office, store: db.store, work: work, tokens: known,
-		pages:   newProblemPages(problemDocs(once.Policy())),
+		pages:   newProblemPages(problemDocs(once.KeyPolicy())),
 		openAPI: newDocument("application/json", openAPI),
 	}
 	return traced(a.routes(once), log, a.refuser), nil
