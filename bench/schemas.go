@@ -54,7 +54,9 @@ func measureSchemas(ctx context.Context, o *options) (*Schemas, error) {
 			return nil, err
 		}
 		all = append(all, s.series(ctx, db))
-		toFirst = append(toFirst, aim{s.name, schemas[0].name, 0})
+		if len(all) > 1 {
+			toFirst = append(toFirst, aim{s.name, schemas[0].name, 0})
+		}
 	}
 	for i, s := range schemas {
 		o.progress("%s: counting", s.name)

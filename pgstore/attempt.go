@@ -18,6 +18,8 @@ type attempt struct {
 	expired bool   // a record past its retention is in the way
 	tx      pgx.Tx // what the work gets
 	fate    *fate
+
+	completed func() // called after a commit
 }
 
 func newAttempt(conn *pgxpool.Conn, begun pgx.Tx, claim ichido.Claim, expired bool) *attempt {
@@ -67,7 +69,11 @@ func (a *attempt) Complete(ctx context.Context, response ichido.Response) error 
 	batch.Queue(insertSQL, a.claim.Scope, a.claim.Key, a.claim.Fingerprint,
 		int32(response.Status), response.Header, response.Body, a.claim.Retention.Microseconds())
 	batch.Queue("COMMIT")
-	return readCommit(a.conn.SendBatch(ctx, &batch), a.expired)
+	err := readCommit(a.conn.SendBatch(ctx, &batch), a.expired)
+	if err == nil {
+		a.completed()
+	}
+	return err
 }
 
 func readCommit(results pgx.BatchResults, deletes bool) error {

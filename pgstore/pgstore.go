@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ichido-dev/ichido"
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	options pgx.TxOptions
 	sql     claimStatements // without locks in tests that show that nothing depends on them
+	recent  *recent
 }
 
 var (
@@ -46,7 +48,7 @@ func WithIsolation(level pgx.TxIsoLevel) Option {
 // New returns a Store on a pool. An attempt holds one of the pool's connections from its claim to its end; a request
 // that waits for another holds none.
 func New(pool *pgxpool.Pool, options ...Option) *Store {
-	s := &Store{pool: pool, sql: claimsBy(lockSQL)}
+	s := &Store{pool: pool, sql: claimsBy(lockSQL), recent: new(recent)}
 	for _, o := range options {
 		o(s)
 	}
@@ -99,18 +101,17 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	keyLock, fingerprintLock := locksOf(claim)
 	var row claimRow
 	var begun pgx.Tx
-	if s.options.IsoLevel == pgx.Serializable {
-		// To find no record within the transaction would be a read that the insert of any other key can conflict with.
+	serializable := s.options.IsoLevel == pgx.Serializable
+	if serializable || s.recent.has(keyLock) {
 		row, err = readRow(conn.QueryRow(ctx, s.sql.read, claim.Key, claim.Scope))
-		if err == nil && row.active() {
-			conn.Release()
-			return nil, &row.record, nil
-		}
-		if err == nil {
-			begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) error { return b.QueryRow().Scan(&row.locked) },
-				s.sql.lock, keyLock, int32(keySpace), fingerprintLock)
-		}
-	} else {
+	}
+	switch {
+	case err != nil || row.active():
+	case serializable:
+		// To find no record within the transaction would be a read that the insert of any other key can conflict with.
+		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) error { return b.QueryRow().Scan(&row.locked) },
+			s.sql.lock, keyLock, int32(keySpace), fingerprintLock)
+	default:
 		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) (err error) { row, err = readRow(b.QueryRow()); return err },
 			s.sql.claim, keyLock, int32(keySpace), fingerprintLock, claim.Key, claim.Scope)
 	}
@@ -119,12 +120,15 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 		rollback(ctx, conn)
 		return nil, nil, classify("claiming the key", err)
 	case row.active():
-		rollback(ctx, conn)
+		rollback(ctx, conn) // does nothing where nothing was begun
+		s.recent.add(keyLock)
 		return nil, &row.record, nil
 	case !row.locked:
 		return nil, nil, s.explain(ctx, conn, keyLock, fingerprintLock)
 	}
-	return newAttempt(conn, begun, claim, row.found), nil, nil
+	a := newAttempt(conn, begun, claim, row.found)
+	a.completed = func() { s.recent.add(keyLock) }
+	return a, nil, nil
 }
 
 // begin begins the transaction and runs its first statement, in one pipeline.
@@ -142,6 +146,17 @@ func (s *Store) begin(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Bat
 	}
 	return results.Tx(), err
 }
+
+// recent remembers keys that are completed, by their locks, in as many places as there are; a later one takes an earlier
+// one's. A key in it is read before it is claimed: most retries then cost one round trip, without a transaction. That it
+// is forgotten, expired, or another key with the same lock costs that round trip, and nothing else.
+type recent [1 << 12]atomic.Int64
+
+func (r *recent) place(keyLock int64) *atomic.Int64 { return &r[uint64(keyLock)%uint64(len(r))] }
+
+func (r *recent) add(keyLock int64) { r.place(keyLock).Store(keyLock) }
+
+func (r *recent) has(keyLock int64) bool { return r.place(keyLock).Load() == keyLock && keyLock != 0 }
 
 // A claimRow is what a claim learns of its key.
 type claimRow struct {
