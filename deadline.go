@@ -145,6 +145,19 @@ func (c *deadlineContext) expire() {
 	c.cancel(context.DeadlineExceeded)
 }
 
+// fail ends it early, for a cause that context.Cause returns. It is for contexts that were made by apart.
+func (c *deadlineContext) fail(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	if c.inner == nil {
+		c.inner, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
+	}
+	c.cancel(cause)
+}
+
 func (c *deadlineContext) Deadline() (time.Time, bool) {
 	if d, ok := c.parent.Deadline(); ok && !c.apart && d.Before(c.deadline) {
 		return d, true

@@ -36,9 +36,13 @@ type Result[T any] struct {
 //
 // A work that calls [Discard] leaves nothing though it returns nil; its value is returned and not kept.
 //
+// In lease mode an error of work, or a panic, does not mean that nothing happened: what Config.OnLapse says happens, unless
+// work called Discard.
+//
 // Other errors: ErrInProgress (under the policy Reject at once, under Wait after Config.WaitLimit), ErrMismatch,
-// ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, ErrUnreadable, and ctx's own. After each of them Do may be
-// called again with the same key, except after ErrMismatch and ErrUnreadable. A panic of work leaves nothing and goes on.
+// ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, ErrUnreadable, in lease mode ErrUnknown, and ctx's
+// own. After each of them Do may be called again with the same key, except after ErrMismatch, ErrUnreadable and ErrUnknown.
+// A panic of work leaves nothing and goes on.
 func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx context.Context) (T, error)) (Result[T], error) {
 	var result Result[T]
 	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength || !isText(op.Scope) || !isText(op.Key) {

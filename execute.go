@@ -40,8 +40,8 @@ type outcome struct {
 
 // execute makes the operation of claim take effect once. It returns the record to replay, or nil if the job ran
 // and its attempt ended as the last outcome asked. An error is one of ErrInProgress, ErrMismatch, ErrUnavailable,
-// ErrSerialization, ErrCommitUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
-// ErrCommitUnknown does not know.
+// ErrSerialization, ErrCommitUnknown, ErrUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
+// ErrCommitUnknown and ErrUnknown do not know.
 func (m *Manager) execute(ctx context.Context, claim Claim, j job) (*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -63,14 +63,27 @@ func (m *Manager) execute(ctx context.Context, claim Claim, j job) (*Record, err
 			continue
 		case err != nil:
 			return nil, err
-		case record == nil || bytes.Equal(record.Fingerprint, claim.Fingerprint):
-			return record, nil
+		case record == nil:
+			return nil, nil
 		}
-		if same, err := j.same(record.Fingerprint); err != nil || same {
-			return record, err
+		switch same, err := matches(claim, record, j); {
+		case err != nil:
+			return nil, err
+		case !same:
+			return nil, ErrMismatch
+		case record.State == Unknown:
+			return nil, ErrUnknown
 		}
-		return nil, ErrMismatch
+		return record, nil
 	}
+}
+
+// matches reports whether a record is of the request of a claim.
+func matches(claim Claim, record *Record, j job) (bool, error) {
+	if bytes.Equal(record.Fingerprint, claim.Fingerprint) {
+		return true, nil
+	}
+	return j.same(record.Fingerprint)
 }
 
 // errLeadYourself tells a follower that its flight ended without anything to share.
@@ -83,11 +96,27 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 	defer func() { m.flights.land(f, news) }()
 
 	var began time.Time
+	asked := false
 	for runs := 1; ; runs++ {
 		attempt, record, err := m.claim(ctx, f, claim, p)
+		if record != nil && record.State == Unknown && !asked {
+			asked = true
+			if m.unblock(ctx, &claim, record, j) {
+				continue
+			}
+		}
 		if record != nil {
 			news = landing{record: record}
 			return record, nil
+		}
+		if !began.IsZero() && m.config.Mode == LeaseMode { // our own attempt, whose lease was lost, may have had an effect
+			switch {
+			case err == nil && m.config.OnLapse == Hold: // somebody settled the key as not done
+				_ = m.abandon(ctx, attempt, nil)
+				return nil, ErrUnknown
+			case err != nil && !isAnswer(err):
+				err = fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+			}
 		}
 		if err == nil {
 			m.flights.move(f, running)
@@ -107,8 +136,8 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 		}
 		mayRerun := runs < maxRuns && (began.IsZero() || time.Since(began) < m.config.AttemptTimeout)
 		switch {
-		case mayRerun && errors.Is(err, ErrLost):
-			m.flights.move(f, asking) // the key is the winner's, whose record is there to be read
+		case errors.Is(err, ErrLost) && (mayRerun || m.config.Mode == LeaseMode && runs < maxRuns):
+			m.flights.move(f, asking) // the key is the winner's, or unknown: its record is there to be read
 		case mayRerun && errors.Is(err, ErrSerialization):
 			time.Sleep(rand.N(min(firstRerun<<(runs-1), longestRerun)))
 		default:
@@ -165,9 +194,7 @@ func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) 
 
 // begin asks the store for the claim, for a bounded time, and tells answers from failures.
 func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
-	bounded := m.deadlines.within(ctx, m.config.StoreTimeout)
-	defer bounded.end()
-	attempt, record, err := m.store.Begin(bounded, claim)
+	attempt, record, err := m.beginIn(ctx, claim)
 	if errors.Is(err, ErrMismatch) && len(m.config.Fingerprint.Secrets) > 1 {
 		err = ErrInProgress // secrets are being rotated: the same request may have another digest in another process
 	}
@@ -182,6 +209,22 @@ func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 	return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
+// beginIn begins an attempt in the mode of m, within the time that the store has.
+func (m *Manager) beginIn(ctx context.Context, claim Claim) (Attempt, *Record, error) {
+	if m.config.Mode == TransactionMode {
+		bounded := m.deadlines.within(ctx, m.config.StoreTimeout)
+		defer bounded.end()
+		return m.store.Begin(bounded, claim)
+	}
+	bounded := m.deadlines.apart(ctx, min(m.config.StoreTimeout, m.config.Lease)) // not repeated when its own lease is over
+	defer bounded.end()
+	claim.Lease = &Lease{
+		Token: newToken(), Duration: m.config.Lease, Rerun: m.config.OnLapse == Rerun,
+		UnknownRetention: m.config.UnknownRetention, Route: m.config.Route,
+	}
+	return m.leases.begin(bounded, claim)
+}
+
 // try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
 // the work has its own deadline, and so has its ending.
 func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (out outcome, err error) {
@@ -189,7 +232,7 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 	defer func() {
 		m.pace.note(time.Since(began))
 		if !returned { // the job panicked, or its goroutine exits
-			_ = m.abandon(ctx, attempt, nil)
+			_ = m.abandon(ctx, attempt, errGone)
 		}
 	}()
 	working := m.deadlines.apart(ctx, m.config.AttemptTimeout)
@@ -204,6 +247,9 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 	defer ending.end()
 	return out, attempt.Complete(ending, out.response)
 }
+
+// errGone is why work failed whose goroutine panicked or exited.
+var errGone = errors.New("ichido: the work did not return")
 
 // abandon ends an attempt that leaves nothing. That the store could not be told is no error to the client, because
 // a transaction that is not committed is nothing; the operator may want to know.

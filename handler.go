@@ -24,6 +24,10 @@ var errNoPrincipal = errors.New("the scope function returned no principal")
 // sent; 400 and above rolls back, is sent, and frees the key, unless Config.Keep, [Keep] or [Discard] say otherwise. A
 // panic of next rolls back and is answered 500 (http.ErrAbortHandler is passed on).
 //
+// In lease mode there is no transaction. 4xx frees the key all the same: next refused, and did nothing. 5xx and a panic do
+// not say so, and what Config.OnLapse says happens, unless next called Discard. The context ends early, with ErrLeaseLost
+// as its context.Cause, when the lease could not be renewed: next should stop then, because its answer is refused.
+//
 // next must not send anything by other ways than its ResponseWriter, and must not end the transaction. It may be
 // called again for one request, when the database aborted the transaction to keep order between transactions.
 //
@@ -159,6 +163,8 @@ func kindOf(err error) *kind {
 		return mismatch
 	case errors.Is(err, ErrCommitUnknown):
 		return commitUnknown
+	case errors.Is(err, ErrUnknown):
+		return outcomeUnknown
 	case errors.Is(err, ErrSerialization):
 		return contention
 	case errors.Is(err, ErrNotCommitted):
@@ -178,9 +184,10 @@ type call struct {
 	next  http.Handler
 	claim Claim
 
-	rec    *recorder // of the last run
-	failed error     // the panic of the last run
-	abort  bool      // the last run wants the connection closed without an answer
+	rec       *recorder // of the last run
+	failed    error     // the panic of the last run
+	abort     bool      // the last run wants the connection closed without an answer
+	discarded bool      // the last run said Discard
 }
 
 // run calls the handler once, from the start.
@@ -189,6 +196,7 @@ func (c *call) run(ctx context.Context) outcome {
 	r := c.request(ctx)
 	c.failed = c.protect(r)
 	c.rec.finish()
+	c.discarded = workOf(ctx).verdict.said.Load() == discard
 	if c.failed != nil {
 		return outcome{err: c.failed}
 	}
@@ -262,14 +270,25 @@ func (c *call) answer() {
 	case c.abort:
 		panic(http.ErrAbortHandler)
 	case c.failed != nil:
-		c.m.refuse(c.w, c.r, handlerFailed, "", c.failed)
+		c.m.refuse(c.w, c.r, c.failure(handlerFailed), "", c.failed)
 	case c.rec.err != nil:
-		c.m.refuse(c.w, c.r, unstorable, "", c.rec.err)
+		c.m.refuse(c.w, c.r, c.failure(unstorable), "", c.rec.err)
 	default:
 		c.rec.fill(c.w.Header())
 		c.m.expose(c.w, c.r)
 		send(c.w, c.rec.status, c.rec.body)
 	}
+}
+
+// failure names the problem of work that failed, in transaction mode k. In lease mode it may have left something.
+func (c *call) failure(k *kind) *kind {
+	switch {
+	case c.m.config.Mode == TransactionMode || c.discarded:
+		return k
+	case c.m.config.OnLapse == Rerun:
+		return attemptRepeatable
+	}
+	return attemptFailed
 }
 
 // replay answers from the record.

@@ -21,6 +21,7 @@ type Manager struct {
 	pace    *pace
 
 	deadlines *deadlines
+	leases    *leases
 }
 
 // InProgressPolicy says what happens to a request whose key has an attempt in progress.
@@ -92,6 +93,35 @@ type Config struct {
 	// Default: those below 400.
 	Keep func(status int) bool
 
+	// Mode is TransactionMode by default. The fields from Lease to Contact belong to LeaseMode, and are an error without it.
+	Mode Mode
+
+	// Lease is how long an attempt may go unheard before its key is taken for abandoned, by the store's clock: how long a
+	// key stays in progress after its process died. The Manager renews it while the work runs, until AttemptTimeout; work
+	// that goes on beyond that has until the end of its lease. At least 100 ms. Default: 30 s.
+	Lease time.Duration
+
+	// OnLapse says what happens to the key of an attempt that ended without an answer. Default: Hold.
+	OnLapse LapsePolicy
+
+	// Route names this route or job in the store, for [Manager.Sweep] and for people. It is required with Resolver, and is
+	// kept when code is renamed. Default: "".
+	Route string
+
+	// Resolver finds out whether an operation took effect whose key is unknown. Default: none; people settle it.
+	Resolver Resolver
+
+	// ResolveTimeout bounds one call of Resolver. Default: 10 s.
+	ResolveTimeout time.Duration
+
+	// UnknownRetention is how long a key is kept that is unknown and is never settled. After that it is a new operation.
+	// Default: 30 days.
+	UnknownRetention time.Duration
+
+	// Contact is whom to ask about a key that is unknown, in words that clients read: an address, a URL. Default: "the
+	// operator of this service", in the language of the client.
+	Contact string
+
 	// Stored are rules for what is stored of an answer.
 	Stored Stored
 
@@ -139,6 +169,10 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 	if err := c.fill(); err != nil {
 		return nil, fmt.Errorf("ichido: New: %w", err)
 	}
+	if err := c.fillLease(store); err != nil {
+		return nil, fmt.Errorf("ichido: New: %w", err)
+	}
+	leaser, _ := store.(Leaser)
 	return &Manager{
 		store:   store,
 		scope:   scope,
@@ -149,6 +183,7 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 		pace:    new(pace),
 
 		deadlines: new(deadlines),
+		leases:    &leases{store: leaser, timeout: c.StoreTimeout, log: c.Logger},
 	}, nil
 }
 
@@ -160,29 +195,91 @@ func (m *Manager) With(change func(*Config)) (*Manager, error) {
 	if err := c.fill(); err != nil {
 		return nil, fmt.Errorf("ichido: With: %w", err)
 	}
+	if err := c.fillLease(m.store); err != nil {
+		return nil, fmt.Errorf("ichido: With: %w", err)
+	}
 	other := *m
 	other.config, other.log, other.pace = c, c.Logger, new(pace)
 	return &other, nil
 }
 
-// fill puts defaults where fields are zero and refuses what makes no sense.
-func (c *Config) fill() error {
-	for _, d := range []struct {
-		name  string
-		field *time.Duration
-		value time.Duration
-	}{
-		{"WaitLimit", &c.WaitLimit, 30 * time.Second},
-		{"Retention", &c.Retention, 24 * time.Hour},
-		{"AttemptTimeout", &c.AttemptTimeout, 30 * time.Second},
-		{"StoreTimeout", &c.StoreTimeout, 5 * time.Second},
-	} {
+// A durationField is a field of Config with its default.
+type durationField struct {
+	name  string
+	field *time.Duration
+	value time.Duration
+}
+
+func fillDurations(fields ...durationField) error {
+	for _, d := range fields {
 		if *d.field < 0 {
 			return fmt.Errorf("the field Config.%s is %s; it must be positive, or zero for the default %s", d.name, *d.field, d.value)
 		}
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	return nil
+}
+
+// fillLease is fill for what belongs to lease mode, and refuses a mode that the store does not have.
+func (c *Config) fillLease(store Store) error {
+	switch c.Mode {
+	case TransactionMode:
+		for name, set := range map[string]bool{
+			"Lease": c.Lease != 0, "OnLapse": c.OnLapse != Hold, "Route": c.Route != "", "Resolver": c.Resolver != nil,
+			"ResolveTimeout": c.ResolveTimeout != 0, "UnknownRetention": c.UnknownRetention != 0, "Contact": c.Contact != "",
+		} {
+			if set {
+				return fmt.Errorf("the field Config.%s belongs to lease mode; set Config.Mode to LeaseMode, or leave it out", name)
+			}
+		}
+		return nil
+	case LeaseMode:
+	default:
+		return fmt.Errorf("the field Config.Mode is %d; it must be TransactionMode or LeaseMode", c.Mode)
+	}
+	if _, ok := store.(Leaser); !ok {
+		return fmt.Errorf("the field Config.Mode is LeaseMode, which %T does not offer; use a store that implements ichido.Leaser", store)
+	}
+	if err := fillDurations(
+		durationField{"Lease", &c.Lease, 30 * time.Second},
+		durationField{"ResolveTimeout", &c.ResolveTimeout, 10 * time.Second},
+		durationField{"UnknownRetention", &c.UnknownRetention, 30 * 24 * time.Hour},
+	); err != nil {
+		return err
+	}
+	_, settles := store.(Settler)
+	switch {
+	case c.Lease < minLease:
+		return fmt.Errorf("the field Config.Lease is %s; it must be at least %s", c.Lease, minLease)
+	case c.OnLapse != Hold && c.OnLapse != Rerun:
+		return fmt.Errorf("the field Config.OnLapse is %d; it must be Hold or Rerun", c.OnLapse)
+	case !isText(c.Route) || len(c.Route) > maxRoute:
+		return fmt.Errorf("the field Config.Route must be UTF-8 without NUL and have at most %d bytes", maxRoute)
+	case c.Resolver == nil:
+		return nil
+	case c.OnLapse == Rerun:
+		return errors.New("the field Config.Resolver is set, and Config.OnLapse is Rerun; a key whose work runs again is never unknown")
+	case c.Route == "":
+		return errors.New("the field Config.Resolver is set, and Config.Route is empty; name the route, so that a sweep finds its keys")
+	case !settles:
+		return fmt.Errorf("the field Config.Resolver is set, and %T cannot settle keys; use a store that implements ichido.Settler", store)
+	}
+	return nil
+}
+
+const maxRoute = 255
+
+// fill puts defaults where fields are zero and refuses what makes no sense.
+func (c *Config) fill() error {
+	if err := fillDurations(
+		durationField{"WaitLimit", &c.WaitLimit, 30 * time.Second},
+		durationField{"Retention", &c.Retention, 24 * time.Hour},
+		durationField{"AttemptTimeout", &c.AttemptTimeout, 30 * time.Second},
+		durationField{"StoreTimeout", &c.StoreTimeout, 5 * time.Second},
+	); err != nil {
+		return err
 	}
 	if c.InProgress != Reject && c.InProgress != Wait {
 		return fmt.Errorf("the field Config.InProgress is %d; it must be Reject or Wait", c.InProgress)

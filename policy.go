@@ -104,7 +104,7 @@ type ProblemRules struct {
 // kinds are all that [Manager.refuse] may be given.
 var kinds = []*kind{
 	keyRequired, keyInvalid, noPrincipal, bodyTooLarge, bodyUnreadable, inProgress, mismatch, storeUnavailable,
-	commitUnknown, contention, notCommitted, handlerFailed, fingerprintFailed, replayRefused, answerNotKept, unreadable,
+	commitUnknown, outcomeUnknown, attemptFailed, attemptRepeatable, contention, notCommitted, handlerFailed, fingerprintFailed, replayRefused, answerNotKept, unreadable,
 	unstorable,
 }
 
@@ -153,12 +153,15 @@ func (m *Manager) KeyPolicy() KeyPolicy {
 		p.ProblemMediaType = ""
 	}
 	for _, k := range kinds {
+		if k.leaseMode && c.Mode != LeaseMode {
+			continue
+		}
 		p.Problems = append(p.Problems, ProblemRules{
 			Code:       k.name,
 			Type:       c.ProblemBase + k.name,
 			Status:     m.statusOf(k),
 			Title:      k.title.EN,
-			Detail:     k.detail.EN,
+			Detail:     strings.ReplaceAll(k.detail.EN, contactMark, m.contactIn("en")),
 			Retryable:  k.retryable,
 			RetryAfter: k == inProgress || k.retryAfter != "",
 		})

@@ -18,6 +18,20 @@ type kind struct {
 	retryAfter string // seconds; "" for no hint
 	title      problem.Text
 	detail     problem.Text // what to do; "" if each occurrence has its own
+	leaseMode  bool         // it is met in lease mode only
+}
+
+// contactMark stands for Config.Contact in a text.
+const contactMark = "{contact}"
+
+var defaultContact = problem.Text{EN: "the operator of this service", JA: "このサービスの運用者"}
+
+// contactIn returns whom to ask, in the language.
+func (m *Manager) contactIn(language string) string {
+	if m.config.Contact != "" {
+		return m.config.Contact
+	}
+	return defaultContact.In(language)
 }
 
 var (
@@ -78,6 +92,27 @@ var (
 		detail: problem.Text{
 			EN: "Send the same request again with the same key: it takes effect once, whichever way the first try went.",
 			JA: "同じキーで同じリクエストを送ってください。最初の結果がどうであれ、反映されるのは一度だけです。"}}
+	outcomeUnknown = &kind{name: "outcome-unknown", status: http.StatusConflict, leaseMode: true,
+		title: problem.Text{
+			EN: "Whether an earlier request with this key took effect is unknown",
+			JA: "同じキーの以前のリクエストが反映されたかどうか分かりません"},
+		detail: problem.Text{
+			EN: "Nothing was done now. Waiting and sending again do not help, and a new key may do it twice. Ask " + contactMark + ", naming the key.",
+			JA: "今回は何も実行していません。待っても再送しても解決せず、新しいキーで送ると二重になるおそれがあります。キーを添えて" + contactMark + "に問い合わせてください。"}}
+	attemptFailed = &kind{name: "attempt-failed", status: http.StatusInternalServerError, leaseMode: true,
+		title: problem.Text{
+			EN: "The server failed, and whether the request took effect is unknown",
+			JA: "サーバーで障害が発生し、リクエストが反映されたかどうか分かりません"},
+		detail: problem.Text{
+			EN: "Sending again does not help, and a new key may do it twice. Ask " + contactMark + ", naming the key.",
+			JA: "再送しても解決せず、新しいキーで送ると二重になるおそれがあります。キーを添えて" + contactMark + "に問い合わせてください。"}}
+	attemptRepeatable = &kind{name: "attempt-repeatable", status: http.StatusInternalServerError, retryable: true, leaseMode: true,
+		title: problem.Text{
+			EN: "The server failed before the request was finished",
+			JA: "リクエストの処理が終わる前にサーバーで障害が発生しました"},
+		detail: problem.Text{
+			EN: "Send the same request again later with the same key; it is safe to repeat.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。繰り返しても安全です。"}}
 	contention = &kind{name: "contention", status: http.StatusServiceUnavailable, retryable: true, retryAfter: "1",
 		title: problem.Text{
 			EN: "Too many requests change the same data at once",
@@ -157,7 +192,7 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail
 		Retryable: k.retryable,
 	}
 	if detail == "" {
-		p.Detail = k.detail.In(language)
+		p.Detail = strings.ReplaceAll(k.detail.In(language), contactMark, m.contactIn(language))
 	}
 	if m.config.Header != KeyHeader {
 		p.Title = strings.ReplaceAll(p.Title, KeyHeader, m.config.Header)

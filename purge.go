@@ -24,19 +24,26 @@ func Purge(ctx context.Context, p Purger) (int, error) {
 // PurgeEvery calls [Purge] at once and then every interval, which must be positive, until ctx ends. It tells done, if
 // that is not nil, how each purge went.
 func PurgeEvery(ctx context.Context, p Purger, interval time.Duration, done func(deleted int, err error)) {
+	every(ctx, interval, func() {
+		n, err := Purge(ctx, p)
+		if done != nil && ctx.Err() == nil {
+			done(n, err)
+		}
+	})
+}
+
+// every calls do at once and then every interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		n, err := Purge(ctx, p)
-		if ctx.Err() != nil {
-			return
-		}
-		if done != nil {
-			done(n, err)
-		}
+		do()
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
+			return
+		}
+		if ctx.Err() != nil {
 			return
 		}
 	}

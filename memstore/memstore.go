@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 type Store struct {
 	max int
 
-	mu        sync.Mutex
-	entries   map[id]*entry
-	completed list.List // of *entry, the oldest completion first
+	mu          sync.Mutex
+	entries     map[ichido.EntryID]*entry
+	completed   list.List // of *entry, the oldest completion first
+	settlements []ichido.Settlement
 }
 
 // DefaultMaxRecords is the number of completed records that a Store keeps if Config does not say otherwise.
@@ -28,15 +30,18 @@ const DefaultMaxRecords = 100_000
 // Config holds what has a default. nil means defaults.
 type Config struct {
 	// MaxRecords bounds the completed records kept. When one more is completed, the oldest goes, though its
-	// retention has not passed: its key is then a new operation. Attempts in progress are never evicted and do not
-	// count. Zero means DefaultMaxRecords.
+	// retention has not passed: its key is then a new operation. Attempts in progress and unknown keys are never evicted
+	// and do not count; but when there are as many of them, claims of lease mode fail. Settlements are bounded by the
+	// same number. Zero means DefaultMaxRecords.
 	MaxRecords int
 }
 
 var (
-	_ ichido.Store  = (*Store)(nil)
-	_ ichido.Purger = (*Store)(nil)
-	_ ichido.Pinger = (*Store)(nil)
+	_ ichido.Store     = (*Store)(nil)
+	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Inspector = (*Store)(nil)
+	_ ichido.Purger    = (*Store)(nil)
+	_ ichido.Pinger    = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -45,40 +50,62 @@ func New(config *Config) *Store {
 	if config != nil && config.MaxRecords > 0 {
 		limit = config.MaxRecords
 	}
-	return &Store{max: limit, entries: make(map[id]*entry)}
+	return &Store{max: limit, entries: make(map[ichido.EntryID]*entry)}
 }
 
-type id struct{ scope, key string }
-
-// An entry is a key with an attempt in progress, or a completed one.
+// An entry is a key with an attempt in progress, or a record.
 type entry struct {
-	id      id
+	id      ichido.EntryID
 	record  ichido.Record
+	created time.Time
 	expires time.Time
-	listed  *list.Element // in Store.completed; nil while the attempt is in progress
-	attempt attempt
+	listed  *list.Element // in Store.completed; nil while the key is not completed
+	attempt attempt       // of transaction mode
+	lease   *lease        // of lease mode, or nil
+}
+
+// expired reports whether the entry is as good as absent: past its retention, and no attempt is at it.
+func (e *entry) expired(now time.Time) bool {
+	switch {
+	case e.listed == nil && e.lease == nil:
+		return false
+	case e.listed == nil && e.lease.runs(now):
+		return false
+	}
+	return !now.Before(e.expires)
 }
 
 // Begin implements [ichido.Store]. It never waits.
-func (s *Store) Begin(_ context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
-	k := id{claim.Scope, claim.Key}
+func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	k := ichido.EntryID{Scope: claim.Scope, Key: claim.Key}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[k]; e != nil {
-		switch {
-		case e.listed == nil && bytes.Equal(e.record.Fingerprint, claim.Fingerprint):
-			return nil, nil, ichido.ErrInProgress
-		case e.listed == nil:
-			return nil, nil, ichido.ErrMismatch
-		case time.Now().Before(e.expires):
-			return nil, &e.record, nil
-		}
+	now := time.Now()
+	e := s.entries[k]
+	if e != nil && e.expired(now) {
 		s.remove(e)
+		e = nil
 	}
-	e := &entry{id: k, record: ichido.Record{Fingerprint: claim.Fingerprint}}
-	e.attempt = attempt{store: s, entry: e, retention: claim.Retention}
-	s.entries[k] = e
-	return &e.attempt, nil, nil
+	same := e != nil && bytes.Equal(e.record.Fingerprint, claim.Fingerprint)
+	switch {
+	case e == nil && claim.Lease != nil:
+		return s.lease(k, claim, now)
+	case e == nil:
+		e := &entry{id: k, record: ichido.Record{Fingerprint: claim.Fingerprint}}
+		e.attempt = attempt{store: s, entry: e, retention: claim.Retention}
+		s.entries[k] = e
+		return &e.attempt, nil, nil
+	case e.listed != nil:
+		return nil, &e.record, nil
+	case e.lease != nil && (claim.Lease != nil && claim.Lease.Token == e.lease.token || !e.lease.runs(now)):
+		return s.reclaim(e, claim, same, now)
+	case same:
+		return nil, nil, ichido.ErrInProgress
+	}
+	return nil, nil, ichido.ErrMismatch
 }
 
 // Purge implements [ichido.Purger].
@@ -87,14 +114,22 @@ func (s *Store) Purge(_ context.Context, limit int) (int, error) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	n := 0
-	for el := s.completed.Front(); el != nil && n < limit; {
-		e := el.Value.(*entry)
-		el = el.Next()
-		if !now.Before(e.expires) {
+	for _, e := range s.entries {
+		if n >= limit {
+			return n, nil
+		}
+		if e.expired(now) {
 			s.remove(e)
 			n++
 		}
 	}
+	s.settlements = slices.DeleteFunc(s.settlements, func(t ichido.Settlement) bool {
+		old := n < limit && now.Sub(t.At) >= ichido.SettlementRetention
+		if old {
+			n++
+		}
+		return old
+	})
 	return n, nil
 }
 
@@ -109,6 +144,18 @@ func (s *Store) remove(e *entry) {
 	}
 }
 
+// complete stores an answer. s.mu is held.
+func (s *Store) complete(e *entry, response ichido.Response, retention time.Duration) {
+	e.record.State, e.record.Response = ichido.Completed, response
+	e.created = time.Now()
+	e.expires = e.created.Add(retention)
+	e.listed = s.completed.PushBack(e)
+	if s.completed.Len() > s.max {
+		s.remove(s.completed.Front().Value.(*entry))
+	}
+}
+
+// An attempt is one of transaction mode.
 type attempt struct {
 	store     *Store
 	entry     *entry
@@ -118,15 +165,9 @@ type attempt struct {
 func (a *attempt) Context(parent context.Context) context.Context { return parent }
 
 func (a *attempt) Complete(_ context.Context, response ichido.Response) error {
-	s := a.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.entry.record.Response = response
-	a.entry.expires = time.Now().Add(a.retention)
-	a.entry.listed = s.completed.PushBack(a.entry)
-	if s.completed.Len() > s.max {
-		s.remove(s.completed.Front().Value.(*entry))
-	}
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	a.store.complete(a.entry, response, a.retention)
 	return nil
 }
 

@@ -1,0 +1,92 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ichido-dev/ichido"
+)
+
+// unknown reports whether an entry can be asked about.
+func (e *entry) unknown(now time.Time) bool {
+	return e.listed == nil && e.lease != nil && !e.lease.runs(now) && !e.expired(now)
+}
+
+// Ask implements [ichido.Settler].
+func (s *Store) Ask(ctx context.Context, q ichido.Question) ([]ichido.UnknownKey, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	var due []*entry
+	for _, e := range s.entries {
+		switch {
+		case !e.unknown(now) || now.Before(e.lease.askedUntil):
+		case q.Key != "" && e.id == ichido.EntryID{Scope: q.Scope, Key: q.Key}:
+			due = append(due, e)
+		case q.Key == "" && e.lease.route == q.Route && !now.Before(e.lease.askedUntil.Add(pause(e.lease.asked))):
+			due = append(due, e)
+		}
+	}
+	slices.SortFunc(due, func(a, b *entry) int { return a.lease.until.Compare(b.lease.until) })
+	if q.Key == "" {
+		due = due[:min(len(due), q.Limit)]
+	}
+	unknown := make([]ichido.UnknownKey, len(due))
+	for i, e := range due {
+		l := e.lease
+		l.asked++
+		l.askedUntil = now.Add(q.Patience)
+		unknown[i] = ichido.UnknownKey{Scope: e.id.Scope, Key: e.id.Key, Route: l.route, Fingerprint: e.record.Fingerprint,
+			Token: l.token, Attempts: l.attempts, Asked: l.asked, CreatedAt: e.created, Since: l.until}
+	}
+	return unknown, nil
+}
+
+// pause is how long a sweep waits after the asked-th question.
+func pause(asked int) time.Duration {
+	if asked == 0 {
+		return 0
+	}
+	return min(10*time.Second<<min(asked-1, 10), time.Hour)
+}
+
+// Settle implements [ichido.Settler].
+func (s *Store) Settle(ctx context.Context, t ichido.Settlement) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	e := s.entries[ichido.EntryID{Scope: t.Scope, Key: t.Key}]
+	switch {
+	case e == nil || e.expired(now):
+		return ichido.ErrNoRecord
+	case e.listed != nil && t.How != ichido.SettledDeleted:
+		return ichido.ErrNotUnknown
+	case e.listed == nil && (e.lease == nil || e.lease.runs(now)):
+		return ichido.ErrInProgress
+	case t.Token != 0 && (e.lease == nil || e.lease.token != t.Token):
+		return ichido.ErrNotUnknown
+	}
+	switch t.How {
+	case ichido.StillUnknown:
+		e.lease.askedUntil = now
+		return nil
+	case ichido.SettledDone:
+		e.lease.token = 0 // the attempt did not store this answer
+		s.complete(e, t.Response, t.Retention)
+	default:
+		s.remove(e)
+	}
+	t.At, t.Response = now, ichido.Response{}
+	if len(s.settlements) >= s.max {
+		s.settlements = s.settlements[1:]
+	}
+	s.settlements = append(s.settlements, t)
+	return nil
+}

@@ -1,0 +1,186 @@
+package ichido
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// A Resolver finds out whether an operation took effect whose key is unknown, by asking where it would have: the payment
+// provider, under the key that the work gave it. It is asked when a request comes with the key, and by [Manager.Sweep]; of
+// one key by one at a time over all processes, as long as it answers within Config.ResolveTimeout, which bounds ctx.
+//
+// It returns [Done], [NotDone], or the zero Resolution if that is not known yet. NotDone frees the key, and the work runs
+// again: say it only when the operation cannot take effect any more, not when it merely has not yet. An error is logged
+// and means not known, and so does a panic.
+type Resolver func(ctx context.Context, key UnknownKey) (Resolution, error)
+
+// A Resolution is what a [Resolver] found out. The zero value is that it is not known.
+type Resolution struct {
+	how    SettledHow
+	status int
+	header http.Header
+	body   []byte
+	reason string
+}
+
+// Done says that the operation took effect, and with which answer: what its first request should have got. header may be
+// nil. The answer is stored as one of the handler would be; of one that is too large, that it cannot be shown. For [Do] status is 200 and body the JSON of the value.
+func Done(status int, header http.Header, body []byte) Resolution {
+	return Resolution{how: SettledDone, status: status, header: header, body: body}
+}
+
+// NotDone says that the operation took no effect and will take none.
+func NotDone() Resolution { return Resolution{how: SettledNotDone} }
+
+// Because returns the resolution with a reason, which is kept with it for people to read.
+func (r Resolution) Because(reason string) Resolution {
+	r.reason = reason
+	return r
+}
+
+// resolverName is who settled a key that a Resolver settled.
+const resolverName = "resolver"
+
+// unblock tries to make an unknown key usable, and reports whether it is worth claiming it again.
+func (m *Manager) unblock(ctx context.Context, claim *Claim, record *Record, j job) bool {
+	if m.config.Mode != LeaseMode {
+		return false
+	}
+	if same, err := matches(*claim, record, j); err != nil || !same {
+		return false
+	}
+	if m.config.OnLapse == Rerun { // its fingerprint may have another form, in which the store did not know it
+		again := !slices.Equal(claim.Fingerprint, record.Fingerprint)
+		claim.Fingerprint = record.Fingerprint
+		return again
+	}
+	if m.config.Resolver == nil {
+		return false
+	}
+	settled, _, err := m.resolve(ctx, Question{Scope: claim.Scope, Key: claim.Key})
+	if err != nil {
+		m.log.WarnContext(ctx, "ichido: an unknown key could not be settled", slog.Any("error", err))
+	}
+	return settled
+}
+
+// resolve asks the Resolver about one unknown key of the question, and reports whether it was settled, and whether there
+// was one.
+func (m *Manager) resolve(ctx context.Context, q Question) (settled, found bool, err error) {
+	settler := m.store.(Settler) // fillLease has seen to it
+	q.Limit, q.Patience = 1, m.config.ResolveTimeout+m.config.StoreTimeout
+	keys, err := m.askStore(ctx, settler, q)
+	if err != nil || len(keys) == 0 {
+		return false, false, err
+	}
+	key := keys[0]
+	resolution, err := m.askResolver(ctx, key)
+	if err != nil {
+		m.log.WarnContext(ctx, "ichido: the Resolver failed; the key stays unknown", slog.Any("error", err))
+	}
+	s := Settlement{Scope: key.Scope, Key: key.Key, Token: key.Token, How: resolution.how, Retention: m.config.Retention,
+		By: resolverName, Reason: resolution.reason}
+	if s.How == SettledDone {
+		claim := Claim{Scope: key.Scope, Key: key.Key, Fingerprint: key.Fingerprint}
+		s.Response, err = m.config.Stored.pack(&claim, resolution.status, snapshot(resolution.header), resolution.body)
+		if resolution.status < 200 || resolution.status > 999 {
+			err = fmt.Errorf("its status is %d", resolution.status)
+		}
+		if err != nil {
+			m.log.WarnContext(ctx, "ichido: the answer of the Resolver cannot be stored; the key stays unknown", slog.Any("error", err))
+			s.How = StillUnknown
+		}
+	}
+	ending := m.deadlines.apart(ctx, m.config.StoreTimeout)
+	defer ending.end()
+	switch err := settler.Settle(ending, s); {
+	case errors.Is(err, ErrNotUnknown) || errors.Is(err, ErrNoRecord) || errors.Is(err, ErrInProgress):
+		return true, true, nil // somebody else settled it
+	case err != nil:
+		return false, true, err
+	}
+	return s.How != StillUnknown, true, nil
+}
+
+func (m *Manager) askStore(ctx context.Context, settler Settler, q Question) ([]UnknownKey, error) {
+	bounded := m.deadlines.apart(ctx, m.config.StoreTimeout)
+	defer bounded.end()
+	return settler.Ask(bounded, q)
+}
+
+// askResolver calls the Resolver, for a bounded time. A Resolver that does not heed its context is left behind.
+func (m *Manager) askResolver(ctx context.Context, key UnknownKey) (Resolution, error) {
+	bounded := m.deadlines.apart(ctx, m.config.ResolveTimeout)
+	type said struct {
+		resolution Resolution
+		err        error
+	}
+	answered := make(chan said, 1)
+	go func() {
+		var s said
+		defer func() {
+			if p := recover(); p != nil {
+				s = said{err: fmt.Errorf("it panicked: %v", p)}
+			}
+			answered <- s
+		}()
+		s.resolution, s.err = m.config.Resolver(bounded, key)
+	}()
+	defer bounded.end()
+	select {
+	case s := <-answered:
+		if s.err != nil {
+			return Resolution{}, s.err
+		}
+		return s.resolution, nil
+	case <-bounded.Done():
+		return Resolution{}, fmt.Errorf("it did not answer within %s", m.config.ResolveTimeout)
+	}
+}
+
+// maxSweep bounds one sweep: what is left is for the next.
+const maxSweep = 1000
+
+// Sweep asks the Resolver about the unknown keys of Config.Route that are due, one after the other, and returns how many
+// there were and how many of them it settled, also when it returns an error. Several processes may sweep at once. A key is
+// asked about at growing intervals, from 10 s to an hour. It is an error to sweep without a Resolver.
+func (m *Manager) Sweep(ctx context.Context) (asked, settled int, err error) {
+	if m.config.Resolver == nil {
+		return 0, 0, errors.New("ichido: Sweep: the field Config.Resolver is nil")
+	}
+	for asked < maxSweep {
+		if err := ctx.Err(); err != nil {
+			return asked, settled, err
+		}
+		done, found, err := m.resolve(ctx, Question{Route: m.config.Route})
+		if found {
+			asked++
+		}
+		if done {
+			settled++
+		}
+		if err != nil {
+			return asked, settled, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if !found {
+			break
+		}
+	}
+	return asked, settled, nil
+}
+
+// SweepEvery calls [Manager.Sweep] at once and then every interval, which must be positive, until ctx ends. It tells
+// done, if that is not nil, how each sweep went.
+func (m *Manager) SweepEvery(ctx context.Context, interval time.Duration, done func(asked, settled int, err error)) {
+	every(ctx, interval, func() {
+		asked, settled, err := m.Sweep(ctx)
+		if done != nil && ctx.Err() == nil {
+			done(asked, settled, err)
+		}
+	})
+}
