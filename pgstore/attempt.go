@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// An attempt is an open transaction on a connection of its own.
+// An attempt is one of transaction mode: an open transaction on a connection of its own.
 type attempt struct {
 	conn    *pgxpool.Conn
 	claim   ichido.Claim
@@ -31,13 +31,16 @@ type txKey struct{}
 
 // Tx returns the transaction of the attempt that ctx belongs to. What is written in it is committed together with the
 // key and the answer. It ends with the handler: its Commit and Rollback only return an error. Begin makes a savepoint.
-// It panics if ctx is not the context of an attempt on a Store of this package.
+// It panics if ctx is not the context of an attempt on a Store of this package, or of one in lease mode.
 func Tx(ctx context.Context) pgx.Tx {
-	t, ok := ctx.Value(txKey{}).(pgx.Tx)
-	if !ok {
+	switch t := ctx.Value(txKey{}).(type) {
+	case pgx.Tx:
+		return t
+	case noTx:
+		panic("pgstore: Tx: an attempt in lease mode has no transaction, because its claim is committed before the work and its answer after it; use the pool, or transaction mode")
+	default:
 		panic("pgstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
-	return t
 }
 
 func (a *attempt) Context(parent context.Context) context.Context {
@@ -47,11 +50,12 @@ func (a *attempt) Context(parent context.Context) context.Context {
 const (
 	insertSQL = `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
-		VALUES ($1::text, $2::text, $3::bytea, $4::int4, $5::bytea, $6::bytea,
+		VALUES ($1::text, $2::text, $3::bytea, $4::int4, coalesce($5::bytea, ''), coalesce($6::bytea, ''),
 			clock_timestamp(), clock_timestamp() + $7::int8 * interval '1 microsecond')`
 
 	deleteExpiredSQL = `DELETE FROM idempotency_keys
-		WHERE idem_key = $1::text AND scope = $2::text AND expires_at <= clock_timestamp()`
+		WHERE idem_key = $1::text AND scope = $2::text AND expires_at <= clock_timestamp()
+			AND (lease_until > clock_timestamp()) IS NOT TRUE`
 )
 
 // Complete implements [ichido.Attempt]: one pipeline of the record and the commit. The plain INSERT fails where an
@@ -110,7 +114,7 @@ func uncommitted(doing string, err error) error {
 }
 
 const completedSQL = `SELECT EXISTS (SELECT FROM idempotency_keys
-	WHERE idem_key = $1::text AND scope = $2::text AND expires_at > clock_timestamp())`
+	WHERE idem_key = $1::text AND scope = $2::text AND expires_at > clock_timestamp() AND response_status IS NOT NULL)`
 
 // Abandon implements [ichido.Attempt]. Work that refused may have refused because of rows of a winner whose record its
 // claim did not see: then the winner's answer is the right one.

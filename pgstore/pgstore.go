@@ -4,9 +4,12 @@
 // round trips than the plain transaction that it replaces. It works at READ COMMITTED, REPEATABLE READ and
 // SERIALIZABLE, and behind PgBouncer in transaction mode, where the pool needs
 // default_query_exec_mode=cache_describe or exec, as every pgx pool does there.
+//
+// In lease mode an attempt has no transaction and holds no connection. Its claim and its end are one statement each.
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -28,10 +31,13 @@ type Store struct {
 }
 
 var (
-	_ ichido.Store    = (*Store)(nil)
-	_ ichido.Purger   = (*Store)(nil)
-	_ ichido.Migrator = (*Store)(nil)
-	_ ichido.Pinger   = (*Store)(nil)
+	_ ichido.Store     = (*Store)(nil)
+	_ ichido.Leaser    = (*Store)(nil)
+	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Inspector = (*Store)(nil)
+	_ ichido.Purger    = (*Store)(nil)
+	_ ichido.Migrator  = (*Store)(nil)
+	_ ichido.Pinger    = (*Store)(nil)
 )
 
 // An Option changes how a Store works.
@@ -45,8 +51,8 @@ func WithIsolation(level pgx.TxIsoLevel) Option {
 	return func(s *Store) { s.options.IsoLevel = level }
 }
 
-// New returns a Store on a pool. An attempt holds one of the pool's connections from its claim to its end; a request
-// that waits for another holds none.
+// New returns a Store on a pool. An attempt of transaction mode holds one of the pool's connections from its claim to its
+// end; one of lease mode, and a request that waits for another, hold none.
 func New(pool *pgxpool.Pool, options ...Option) *Store {
 	s := &Store{pool: pool, sql: claimsBy(lockSQL), recent: new(recent)}
 	for _, o := range options {
@@ -64,7 +70,8 @@ const lockSQL = `CASE WHEN pg_try_advisory_xact_lock($1::int8 # 'idempotency_key
 	THEN pg_try_advisory_xact_lock_shared($2::int4, $3::int4) ELSE false END`
 
 // recordSQL reads the record of a key, as columns of a row of NULL if it has none. Its parameters follow those of lockSQL.
-const recordSQL = `r.request_hash, r.response_status, r.response_headers, r.response_body, r.expires_at <= clock_timestamp()
+const recordSQL = `r.request_hash, r.response_status, r.response_headers, r.response_body,
+		r.expires_at <= clock_timestamp() AND (r.lease_until > clock_timestamp()) IS NOT TRUE, r.lease_until > clock_timestamp()
 	FROM (SELECT %s AS locked) l LEFT JOIN idempotency_keys r ON r.idem_key = %s AND r.scope = %s`
 
 // The statements of a claim. claim does both of the others. Its snapshot may be older than the lock: who gets the lock a
@@ -94,6 +101,9 @@ const holderSQL = `WITH held AS MATERIALIZED (
 
 // Begin implements [ichido.Store]. Waiting for a free connection counts towards ctx.
 func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
+	if claim.Lease != nil {
+		return s.lease(ctx, claim)
+	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pgstore: no connection: %w", err)
@@ -106,10 +116,10 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 		row, err = readRow(conn.QueryRow(ctx, s.sql.read, claim.Key, claim.Scope))
 	}
 	switch {
-	case err != nil || row.active():
+	case err != nil || row.obstructs():
 	case serializable:
 		// To find no record within the transaction would be a read that the insert of any other key can conflict with.
-		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) error { return b.QueryRow().Scan(&row.locked) },
+		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) error { return b.QueryRow().Scan(&row.claimed) },
 			s.sql.lock, keyLock, int32(keySpace), fingerprintLock)
 	default:
 		begun, err = s.begin(ctx, conn, func(b pgx.BatchResults) (err error) { row, err = readRow(b.QueryRow()); return err },
@@ -119,11 +129,14 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	case err != nil:
 		rollback(ctx, conn)
 		return nil, nil, classify("claiming the key", err)
-	case row.active():
+	case row.obstructs():
 		rollback(ctx, conn) // does nothing where nothing was begun
-		s.recent.add(keyLock)
-		return nil, &row.record, nil
-	case !row.locked:
+		if row.record.State == ichido.Completed {
+			s.recent.add(keyLock)
+		}
+		record, err := row.answer(claim)
+		return nil, record, err
+	case !row.claimed:
 		return nil, nil, s.explain(ctx, conn, keyLock, fingerprintLock)
 	}
 	a := newAttempt(conn, begun, claim, row.found)
@@ -160,23 +173,44 @@ func (r *recent) has(keyLock int64) bool { return r.place(keyLock).Load() == key
 
 // A claimRow is what a claim learns of its key.
 type claimRow struct {
-	locked  bool // the claim has it
-	found   bool // there is a record,
-	expired bool // past its retention
-	record  ichido.Record
+	claimed   bool // the claim has it
+	found     bool // there is a record,
+	claimable bool // which does not count, because it is past its retention, or is the claim's to take over
+	record    ichido.Record
 }
 
-func (row *claimRow) active() bool { return row.found && !row.expired }
+// obstructs reports whether there is a record that the claim may not replace.
+func (row *claimRow) obstructs() bool { return row.found && !row.claimable }
+
+// answer is what a claim gets to hear of a record that obstructs it.
+func (row *claimRow) answer(claim ichido.Claim) (*ichido.Record, error) {
+	switch {
+	case row.record.State != ichido.InProgress:
+		return &row.record, nil
+	case !bytes.Equal(row.record.Fingerprint, claim.Fingerprint):
+		return nil, ichido.ErrMismatch
+	}
+	return nil, ichido.ErrInProgress
+}
 
 func readRow(from pgx.Row) (row claimRow, err error) {
 	r := &row.record
 	var status *int
-	var expired *bool
-	err = from.Scan(&row.locked, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &expired)
-	if err == nil && status != nil {
-		row.found, row.expired, r.Response.Status = true, *expired, *status
+	var claimable, leased *bool
+	err = from.Scan(&row.claimed, &r.Fingerprint, &status, &r.Response.Header, &r.Response.Body, &claimable, &leased)
+	if err != nil || claimable == nil {
+		return row, err
 	}
-	return row, err
+	row.found, row.claimable = true, *claimable
+	switch {
+	case status != nil:
+		r.Response.Status = *status
+	case leased != nil && *leased:
+		r.State = ichido.InProgress
+	default:
+		r.State = ichido.Unknown
+	}
+	return row, nil
 }
 
 // explain ends a claim that did not get the key's lock, and says why: the same request is in progress, or another
@@ -221,20 +255,31 @@ func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
+const purgeSQL = `WITH records AS (
+		DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(
+			SELECT k.ctid FROM idempotency_keys k WHERE ` + absentSQL + ` LIMIT $1::int8 FOR UPDATE SKIP LOCKED))
+		RETURNING true
+	), settlements AS (
+		DELETE FROM idempotency_settlements WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM idempotency_settlements WHERE expires_at <= now()
+			LIMIT $1::int8 - (SELECT count(*) FROM records) FOR UPDATE SKIP LOCKED))
+		RETURNING true
+	)
+	SELECT (SELECT count(*) FROM records) + (SELECT count(*) FROM settlements)`
+
 // Purge implements [ichido.Purger]. Purgers in several processes share the work: each skips the rows that another
-// has locked.
-func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM idempotency_keys WHERE expires_at <= now() LIMIT $1::int8 FOR UPDATE SKIP LOCKED))`, int64(limit))
+// has locked. Settlements go last.
+func (s *Store) Purge(ctx context.Context, limit int) (deleted int, err error) {
+	err = inOrder(ctx, func() error { return s.pool.QueryRow(ctx, purgeSQL, int64(limit)).Scan(&deleted) })
 	if err != nil {
 		return 0, classify("purging", err)
 	}
-	return int(tag.RowsAffected()), nil
+	return deleted, nil
 }
 
 // Ping implements [ichido.Pinger].
 func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, "SELECT FROM idempotency_keys LIMIT 0"); err != nil {
+	if _, err := s.pool.Exec(ctx, "SELECT lease_until FROM idempotency_keys LIMIT 0"); err != nil {
 		return classify("reaching the table", err)
 	}
 	return nil

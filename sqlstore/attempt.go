@@ -47,9 +47,14 @@ type attemptKey struct{}
 
 // Tx returns the transaction of the attempt that ctx belongs to. What is written in it is committed together with the
 // key and the answer, when the handler returns. Do not call its Commit or Rollback: what was committed so is not
-// protected, and the request fails. It panics if ctx is not the context of an attempt on a Store of this package.
+// protected, and the request fails. It panics if ctx is not the context of an attempt in transaction mode on a Store of
+// this package.
 func Tx(ctx context.Context) *sql.Tx {
-	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	value := ctx.Value(attemptKey{})
+	if _, ok := value.(*leaseAttempt); ok {
+		panic("sqlstore: Tx: lease mode has no transaction, because its work may call the outside world in between; use the *sql.DB")
+	}
+	a, ok := value.(*attempt)
 	if !ok {
 		panic("sqlstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
@@ -110,7 +115,7 @@ func (a *attempt) Abandon(ctx context.Context, cause error) error {
 		return fmt.Errorf("%w: %w", ichido.ErrSerialization, cause)
 	}
 	// Work that refused may have refused because of rows of a winner in another process: then its answer is the right one.
-	if record, expired, err := read(ctx, a.read, a.claim); err == nil && record != nil && !expired {
+	if r, err := read(ctx, a.read, a.claim.Scope, a.claim.Key); err == nil && r.completed() {
 		return ichido.ErrLost
 	}
 	return nil

@@ -11,19 +11,44 @@ import (
 type Dialect struct {
 	name string
 
-	read          string // of (key, scope): fingerprint, status, headers, body, whether past its retention
+	read          string // of (key, scope): the columns of a row
 	written       string // how much the connection has written so far, without looking at any table
 	lockToWrite   string // waits until no other transaction writes, and keeps others from it
 	insert        string // of (scope, key, fingerprint, status, headers, body, interval); fails if the key has a record
 	deleteExpired string // of (key, scope)
 	purge         string // of (limit)
-	ping          string // fails if the table is missing
+	ping          string // fails if the schema is missing or too old
+
+	// Lease mode. Held means that the record carries the token, has no answer, and its lease is still running. claim
+	// changes a row only if the key is free, may be taken over, or is held under the token already. complete leaves an
+	// answer as it is that was stored under the token before.
+	claim    string // of (scope, key, fingerprint, interval to expiry, token, interval of the lease, rerun, route)
+	renew    string // of (JSON array of [scope, key, token as text, interval]): scope, key and token of those that are held
+	complete string // of (status, headers, body, interval, key, scope, token) if held
+	discard  string // of (key, scope, token) deletes the record if held
+	lapse    string // of (interval to expiry, key, scope, token) ends the lease if held
+
+	// Unknown keys. A token of 0 is any. settleDone, unlike complete, keeps the end of the lease: by that complete knows
+	// that the answer is not the attempt's own, should it be late.
+	ask          string // of (interval, route, limit): the columns of an unknown key
+	askOne       string // of (interval, key, scope): the same
+	stillUnknown string // of (key, scope, token) ends the reservation if unknown
+	settleDone   string // of (status, headers, body, interval, key, scope, token) if unknown
+	settleNot    string // of (key, scope, token) deletes the record if unknown
+	settleDelete string // of (key, scope, token) deletes the record if unknown or completed
+	settlement   string // of (scope, key, how, by, reason, interval)
+
+	// Times are read as milliseconds since 1970, NULL if the database does not understand them.
+	list             func(ichido.Filter) (query string, args []any) // the columns of an entry
+	look             string                                         // of (key, scope): the columns of an entry, headers, body
+	settlements      string                                         // of (key, scope): how, by, reason, when
+	purgeSettlements string                                         // of (limit)
 
 	migrations     []ichido.Migration
 	migrationTable string // whether the table of applied migrations exists
 	beginExclusive string // begins a transaction that only one process can be in
 
-	interval        func(time.Duration) any // a duration as insert takes it
+	interval        func(time.Duration) any // a duration as the statements take it
 	isUnique        func(error) bool        // the key has a record already
 	isBusy          func(error) bool        // refused because of another transaction
 	isCommitUnknown func(error) bool        // a failed commit may have taken effect

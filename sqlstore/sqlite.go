@@ -2,8 +2,8 @@ package sqlstore
 
 import (
 	"embed"
+	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,10 +17,30 @@ const (
 	// now in the form in which times are stored.
 	sqliteNow = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
 
+	// sqliteIn is the time that is an interval from now, in that form.
+	sqliteIn = "strftime('%Y-%m-%d %H:%M:%f', 'now', ?)"
+
 	// sqliteExpired is whether a record is past its retention. People set expires_at by hand, in any form that SQLite
 	// understands: with a T, with an offset; what it does not understand is not in the future. The index has the same
 	// expression.
 	sqliteExpired = "(julianday(expires_at) <= julianday('now') OR julianday(expires_at) IS NULL)"
+
+	// sqliteLive is whether an attempt holds a running lease.
+	sqliteLive = "(response_status IS NULL AND coalesce(julianday(lease_until) > julianday('now'), false))"
+
+	// sqliteAbsent is whether a record is as good as none.
+	sqliteAbsent = "(" + sqliteExpired + " AND NOT " + sqliteLive + ")"
+
+	// sqliteSettled finds the record to settle, whose state the statement adds. A token of 0 is any.
+	sqliteSettled = " WHERE idem_key = ? AND scope = ? AND ? IN (0, lease_token) AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
+
+	// sqliteUnknown is whether a record can be asked about.
+	sqliteUnknown = "response_status IS NULL AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
+
+	// sqliteDue is whether the next question about a key is due: 10 s after the first, doubling, and at most an hour.
+	sqliteDue = "coalesce(julianday(asked_until, '+' || CASE WHEN asked > 0 THEN min(10 << min(asked - 1, 9), 3600) ELSE 0 END || ' seconds') <= julianday('now'), true)"
+
+	sqliteAsk = "UPDATE idempotency_keys SET asked = coalesce(asked, 0) + 1, asked_until = " + sqliteIn
 )
 
 // SQLite is the dialect of SQLite 3.35 or later, with any driver whose errors carry SQLite's result codes
@@ -28,25 +48,81 @@ const (
 var SQLite = &Dialect{
 	name: "sqlite",
 
-	read: `SELECT request_hash, response_status, response_headers, response_body, ` + sqliteExpired + `
-		FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	read: `SELECT request_hash, response_status, response_headers, response_body, ` + sqliteAbsent + `, ` + sqliteLive + `,
+		coalesce(lease_token, 0), rerun IS TRUE FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
 	written:     `SELECT total_changes()`,
 	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, strftime('%Y-%m-%d %H:%M:%f', 'now', ?))`,
-	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND ` + sqliteExpired,
+		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `)`,
+	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND ` + sqliteAbsent,
 	purge: `DELETE FROM idempotency_keys WHERE (idem_key, scope) IN
-		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteExpired + ` LIMIT ?)`,
-	ping: `SELECT 1 FROM idempotency_keys LIMIT 0`,
+		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteAbsent + ` LIMIT ?)`,
+	ping: `SELECT lease_token FROM idempotency_keys LIMIT 0`,
+
+	claim: `INSERT INTO idempotency_keys
+		(scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked)
+		VALUES (?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `, ?, ` + sqliteIn + `, 1, ?, ?, 0)
+		ON CONFLICT (idem_key, scope) DO UPDATE SET
+			request_hash = excluded.request_hash,
+			response_status = NULL, response_headers = NULL, response_body = NULL,
+			created_at = CASE WHEN ` + sqliteAbsent + ` THEN excluded.created_at ELSE created_at END,
+			expires_at = excluded.expires_at,
+			lease_token = excluded.lease_token,
+			lease_until = excluded.lease_until,
+			attempts = CASE WHEN ` + sqliteAbsent + ` THEN 1 ELSE attempts + (lease_token <> excluded.lease_token) END,
+			rerun = excluded.rerun,
+			route = excluded.route,
+			asked = CASE WHEN ` + sqliteAbsent + ` THEN 0 ELSE asked END,
+			asked_until = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE asked_until END
+		WHERE ` + sqliteAbsent + `
+			OR ` + sqliteLive + ` AND lease_token = excluded.lease_token
+			OR response_status IS NULL AND NOT ` + sqliteLive + ` AND request_hash = excluded.request_hash
+				AND rerun IS TRUE AND excluded.rerun`,
+	renew: `UPDATE idempotency_keys SET lease_until = strftime('%Y-%m-%d %H:%M:%f', 'now', json_extract(held.value, '$[3]'))
+		FROM json_each(?) AS held
+		WHERE scope = json_extract(held.value, '$[0]') AND idem_key = json_extract(held.value, '$[1]')
+			AND lease_token = CAST(json_extract(held.value, '$[2]') AS INTEGER) AND ` + sqliteLive + `
+		RETURNING scope, idem_key, lease_token`,
+	complete: `UPDATE idempotency_keys SET
+			response_status = coalesce(response_status, ?),
+			response_headers = coalesce(response_headers, ?, x''),
+			response_body = coalesce(response_body, ?, x''),
+			created_at = CASE WHEN response_status IS NULL THEN ` + sqliteNow + ` ELSE created_at END,
+			expires_at = CASE WHEN response_status IS NULL THEN ` + sqliteIn + ` ELSE expires_at END,
+			lease_until = NULL
+		WHERE idem_key = ? AND scope = ? AND lease_token = ? AND (response_status IS NOT NULL OR ` + sqliteLive + `)`,
+	discard: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND lease_token = ? AND attempts = 1 AND ` + sqliteLive,
+	lapse: `UPDATE idempotency_keys SET lease_until = ` + sqliteNow + `, expires_at = ` + sqliteIn + `
+		WHERE idem_key = ? AND scope = ? AND lease_token = ? AND ` + sqliteLive,
+
+	ask: sqliteAsk + ` WHERE (idem_key, scope) IN
+			(SELECT idem_key, scope FROM idempotency_keys INDEXED BY idempotency_keys_incomplete
+			WHERE ` + sqliteUnknown + ` AND route = ? AND ` + sqliteDue + `
+			ORDER BY julianday(lease_until), idem_key, scope LIMIT ?)` + sqliteAsked,
+	askOne: sqliteAsk + ` WHERE idem_key = ? AND scope = ? AND ` + sqliteUnknown + `
+			AND coalesce(julianday(asked_until) <= julianday('now'), true)` + sqliteAsked,
+	stillUnknown: `UPDATE idempotency_keys SET asked_until = ` + sqliteNow + sqliteSettled + ` AND response_status IS NULL`,
+	settleDone: `UPDATE idempotency_keys SET response_status = ?, response_headers = coalesce(?, x''), response_body = coalesce(?, x''),
+		created_at = ` + sqliteNow + `, expires_at = ` + sqliteIn + `, lease_token = NULL, lease_until = NULL` +
+		sqliteSettled + ` AND response_status IS NULL`,
+	settleNot:    `DELETE FROM idempotency_keys` + sqliteSettled + ` AND response_status IS NULL`,
+	settleDelete: `DELETE FROM idempotency_keys` + sqliteSettled,
+	settlement: `INSERT INTO idempotency_settlements (scope, idem_key, how, settled_by, reason, settled_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `)`,
+
+	list: sqliteList,
+	look: `SELECT ` + sqliteEntry + `, response_headers, response_body FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	settlements: `SELECT how, settled_by, reason, ` + sqliteMillis("settled_at") + `
+		FROM idempotency_settlements WHERE idem_key = ? AND scope = ? ORDER BY id`,
+	purgeSettlements: `DELETE FROM idempotency_settlements WHERE id IN
+		(SELECT id FROM idempotency_settlements WHERE ` + sqliteExpired + ` LIMIT ?)`,
 
 	migrations:     migration.Read(sqliteMigrations, "sqlite"),
 	migrationTable: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'idempotency_migrations'`,
 	beginExclusive: `BEGIN IMMEDIATE`,
 
-	interval: func(d time.Duration) any {
-		return "+" + strconv.FormatFloat(d.Seconds(), 'f', 3, 64) + " seconds"
-	},
+	interval: sqliteInterval,
 	isUnique: func(err error) bool {
 		code := sqliteCode(err)
 		return (code == sqliteConstraintPrimaryKey || code == sqliteConstraintUnique) &&
@@ -54,6 +130,12 @@ var SQLite = &Dialect{
 	},
 	isBusy:          func(err error) bool { return sqliteCode(err)&0xff == sqliteBusy },
 	isCommitUnknown: func(err error) bool { return sqliteCode(err)&0xff == sqliteIOErr },
+}
+
+// sqliteInterval is a duration as a modifier of a time: to the millisecond, as SQLite's clock is, and cut off, so that
+// what is shorter is over at once.
+func sqliteInterval(d time.Duration) any {
+	return fmt.Sprintf("%+.3f seconds", d.Truncate(time.Millisecond).Seconds())
 }
 
 // Result codes of SQLite (https://sqlite.org/rescode.html).

@@ -6,12 +6,13 @@
 // transactions (the default of modernc.org/sqlite and mattn/go-sqlite3; ncruces/go-sqlite3 needs _txlock=deferred). Let
 // a handler write before it reads where it can: a transaction that has read and then writes is run again if another
 // one committed in between.
+//
+// In lease mode an attempt holds neither a transaction nor a connection while its work runs.
 package sqlstore
 
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 
 	"github.com/ichido-dev/ichido"
@@ -30,14 +31,17 @@ type Store struct {
 type statements struct{ read, written, insert *sql.Stmt }
 
 var (
-	_ ichido.Store    = (*Store)(nil)
-	_ ichido.Purger   = (*Store)(nil)
-	_ ichido.Migrator = (*Store)(nil)
-	_ ichido.Pinger   = (*Store)(nil)
+	_ ichido.Store     = (*Store)(nil)
+	_ ichido.Leaser    = (*Store)(nil)
+	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Inspector = (*Store)(nil)
+	_ ichido.Purger    = (*Store)(nil)
+	_ ichido.Migrator  = (*Store)(nil)
+	_ ichido.Pinger    = (*Store)(nil)
 )
 
-// New returns a Store on a database that speaks the dialect. An attempt holds one of db's connections from its claim
-// to its end.
+// New returns a Store on a database that speaks the dialect. An attempt in transaction mode holds one of db's connections
+// from its claim to its end.
 func New(db *sql.DB, dialect *Dialect) *Store { return &Store{db: db, dialect: dialect} }
 
 // Begin implements [ichido.Store]. The record is read before the transaction begins, so that the transaction's view
@@ -47,14 +51,18 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	if err != nil {
 		return nil, nil, s.dialect.unavailable("preparing the statements", err)
 	}
-	record, expired, err := read(ctx, st.read, claim)
+	if claim.Lease != nil {
+		return s.lease(ctx, st, claim)
+	}
+	r, err := read(ctx, st.read, claim.Scope, claim.Key)
 	if err != nil {
 		return nil, nil, s.dialect.unavailable("reading the record", err)
 	}
-	if record != nil && !expired {
-		return nil, record, nil
+	if r.active() {
+		record, err := r.answer(claim.Fingerprint)
+		return nil, record, err
 	}
-	a := &attempt{store: s, statements: st, claim: claim, expired: expired}
+	a := &attempt{store: s, statements: st, claim: claim, expired: r != nil}
 	if err := a.begin(ctx); err != nil {
 		return nil, nil, s.dialect.unavailable("beginning the transaction", err)
 	}
@@ -87,25 +95,24 @@ func (s *Store) statements(ctx context.Context) (*statements, error) {
 	return s.prepared, nil
 }
 
-// read returns the record of a key, or nil if it has none.
-func read(ctx context.Context, stmt *sql.Stmt, claim ichido.Claim) (record *ichido.Record, expired bool, err error) {
-	var r ichido.Record
-	err = stmt.QueryRowContext(ctx, claim.Key, claim.Scope).
-		Scan(&r.Fingerprint, &r.Response.Status, &r.Response.Header, &r.Response.Body, &expired)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
+// Purge implements [ichido.Purger]. Records and settlements are deleted by a statement each.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	n, err := affected(s.db.ExecContext(ctx, s.dialect.purge, limit))
+	if err == nil && n < limit {
+		var settlements int
+		settlements, err = affected(s.db.ExecContext(ctx, s.dialect.purgeSettlements, limit-n))
+		n += settlements
 	}
-	if r.Response.Body == nil {
-		r.Response.Body = []byte{}
+	if err != nil {
+		return n, s.dialect.unavailable("purging", err)
 	}
-	return &r, expired, err
+	return n, nil
 }
 
-// Purge implements [ichido.Purger].
-func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	result, err := s.db.ExecContext(ctx, s.dialect.purge, limit)
+// affected returns how many rows a statement changed.
+func affected(result sql.Result, err error) (int, error) {
 	if err != nil {
-		return 0, s.dialect.unavailable("purging", err)
+		return 0, err
 	}
 	n, err := result.RowsAffected()
 	return int(n), err

@@ -12,30 +12,54 @@ import (
 
 func sameAnswer(s *suite) {
 	store := s.Open(s.T)
+	for name, want := range answers() {
+		s.run(store, claim(name, "x"), want)
+		s.wantRecord(s.Open(s.T), claim(name, "x"), "x", want)
+		s.wantRows(name, 1)
+	}
+}
+
+// answers are those that a careless store changes.
+func answers() map[string]ichido.Response {
 	binary := make([]byte, 256)
 	for i := range binary {
 		binary[i] = byte(i)
 	}
-	for name, want := range map[string]ichido.Response{
+	return map[string]ichido.Response{
 		"text":      answer("hello\n"),
 		"empty":     {Status: 204, Header: []byte{}, Body: []byte{}},
 		"binary":    {Status: 200, Header: append([]byte("X: "), binary...), Body: binary},
 		"large":     {Status: 299, Header: []byte("A: b\n"), Body: bytes.Repeat(binary, 4096)},
 		"untouched": {Status: 201, Header: []byte("A: 1\nA: 2\n"), Body: []byte(`{"b":1, "a":2, "n":9007199254740993}`)},
-	} {
-		s.run(store, claim(name, "x"), want)
-		got := s.record(s.Open(s.T), claim(name, "x"))
-		if got.Response.Status != want.Status || !bytes.Equal(got.Response.Header, want.Header) || !bytes.Equal(got.Response.Body, want.Body) {
-			s.Errorf("%s: the record's response differs from the one that was stored", name)
-		}
-		if got.Response.Body == nil {
-			s.Errorf("%s: the body is nil", name)
-		}
-		if string(got.Fingerprint) != "v:x" {
-			s.Errorf("%s: fingerprint %q, want %q", name, got.Fingerprint, "v:x")
-		}
-		s.wantRows(name, 1)
 	}
+}
+
+// wantRecord asks for a key that must be completed, by a request with the content, with an answer.
+func (s *suite) wantRecord(store ichido.Store, c ichido.Claim, content string, want ichido.Response) {
+	s.Helper()
+	got := s.record(store, c)
+	if got.State != ichido.Completed {
+		s.Errorf("%s: the record is %v, want completed", c.Key, got.State)
+	}
+	s.wantResponse(c.Key, got.Response, want)
+	if string(got.Fingerprint) != "v:"+content {
+		s.Errorf("%s: fingerprint %q, want %q", c.Key, got.Fingerprint, "v:"+content)
+	}
+}
+
+func (s *suite) wantResponse(key string, got, want ichido.Response) {
+	s.Helper()
+	if got.Status != want.Status || !bytes.Equal(got.Header, want.Header) || !bytes.Equal(got.Body, want.Body) {
+		s.Errorf("%s: the stored response differs: %s, want %s", key, brief(got), brief(want))
+	}
+	if got.Body == nil {
+		s.Errorf("%s: the body is nil", key)
+	}
+}
+
+// brief shows a response without all of a large body.
+func brief(r ichido.Response) string {
+	return fmt.Sprintf("%d %.80q %.80q of %d bytes", r.Status, r.Header, r.Body, len(r.Body))
 }
 
 func abandonLeavesNothing(s *suite) {

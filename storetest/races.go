@@ -14,18 +14,22 @@ const (
 	rounds = 10 // races, each with a key of its own
 )
 
-func racingDuplicates(s *suite) { s.race("fresh", nil) }
+func racingDuplicates(s *suite) { s.race("fresh", nil, transaction) }
 
 func racingAfterExpiry(s *suite) {
 	store := s.Open(s.T)
 	s.race("expired", func(key string) {
 		attempt := s.begin(store, expiring(key, "old"))
 		s.complete(attempt, answer("old"))
-	})
+	}, transaction)
 }
 
-// race lets several processes send one request at the same time, until each has an answer, as clients do.
-func (s *suite) race(name string, prepare func(key string)) {
+// transaction makes the claims of all racers those of transaction mode.
+func transaction(key string, _ int) ichido.Claim { return claim(key, "x") }
+
+// race lets several processes send one request at the same time, until each has an answer, as clients do. claimOf makes
+// the claim of each of them.
+func (s *suite) race(name string, prepare func(key string), claimOf func(key string, racer int) ichido.Claim) {
 	stores := []ichido.Store{s.Open(s.T), s.Open(s.T)}
 	for round := range rounds {
 		key := fmt.Sprintf("%s-%d", name, round)
@@ -34,21 +38,26 @@ func (s *suite) race(name string, prepare func(key string)) {
 		}
 		start := make(chan struct{})
 		bodies := make([]string, racers)
+		claims := make([]ichido.Claim, racers)
 		executed := make([]bool, racers)
 		var wg sync.WaitGroup
 		for i := range racers {
+			claims[i] = claimOf(key, i)
 			wg.Go(func() {
 				<-start
-				bodies[i], executed[i] = s.sendUntilAnswered(stores[i%len(stores)], key, fmt.Sprint("by ", i))
+				bodies[i], executed[i] = s.sendUntilAnswered(stores[i%len(stores)], claims[i], fmt.Sprint("by ", i))
 			})
 		}
 		close(start)
 		wg.Wait()
 
-		winners := 0
+		winners, rows := 0, 0
 		for i := range racers {
 			if executed[i] {
 				winners++
+				if claims[i].Lease == nil {
+					rows++
+				}
 			}
 			if bodies[i] != bodies[0] {
 				s.Errorf("%s: two answers, %q and %q", key, bodies[0], bodies[i])
@@ -57,15 +66,15 @@ func (s *suite) race(name string, prepare func(key string)) {
 		if winners != 1 {
 			s.Errorf("%s: %d attempts were completed, want 1", key, winners)
 		}
-		s.wantRows(key, 1)
+		s.wantRows(key, rows)
 	}
 }
 
 // sendUntilAnswered tries until the key is completed, by this attempt or another, and returns the answer.
-func (s *suite) sendUntilAnswered(store ichido.Store, key, body string) (got string, executed bool) {
-	ctx := s.context()
+func (s *suite) sendUntilAnswered(store ichido.Store, c ichido.Claim, body string) (got string, executed bool) {
+	ctx, key := s.context(), c.Key
 	for ctx.Err() == nil {
-		attempt, record, err := store.Begin(ctx, claim(key, "x"))
+		attempt, record, err := store.Begin(ctx, c)
 		switch {
 		case record != nil:
 			return string(record.Response.Body), false
@@ -77,12 +86,14 @@ func (s *suite) sendUntilAnswered(store ichido.Store, key, body string) (got str
 			time.Sleep(time.Millisecond) // a client's pause before it sends again
 			continue
 		}
-		if err := s.work(attempt, key); err != nil {
-			if e := attempt.Abandon(ctx, err); !errors.Is(e, ichido.ErrSerialization) {
-				s.Errorf("%s: work: %v", key, err)
-				return "", false
+		if c.Lease == nil { // else there is no transaction to work in
+			if err := s.work(attempt, key); err != nil {
+				if e := attempt.Abandon(ctx, err); !errors.Is(e, ichido.ErrSerialization) {
+					s.Errorf("%s: work: %v", key, err)
+					return "", false
+				}
+				continue
 			}
-			continue
 		}
 		err = attempt.Complete(ctx, answer(body))
 		switch {

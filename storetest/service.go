@@ -16,6 +16,8 @@ import (
 // named by the body and answers 201 with a number that counts the runs of the handler.
 type service struct {
 	s       *suite
+	manager *ichido.Manager
+	leased  bool // the work has no transaction
 	url     string
 	client  *http.Client
 	arrived atomic.Int64 // requests that reached the server
@@ -31,11 +33,16 @@ func (v *service) before(h hook) { v.first.Store(&h) }
 
 func (s *suite) serve(config ichido.Config) *service {
 	s.Helper()
-	manager, err := ichido.New(s.Open(s.T), ichido.Shared, &config)
+	return s.serveOn(s.Open(s.T), config)
+}
+
+func (s *suite) serveOn(store ichido.Store, config ichido.Config) *service {
+	s.Helper()
+	manager, err := ichido.New(store, ichido.Shared, &config)
 	if err != nil {
 		s.Fatal(err)
 	}
-	v := &service{s: s}
+	v := &service{s: s, manager: manager, leased: config.Mode == ichido.LeaseMode}
 	mux := http.NewServeMux()
 	mux.Handle("POST /things", manager.Wrap(http.HandlerFunc(v.handle)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +62,7 @@ func (v *service) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, err := io.ReadAll(r.Body)
-	if err == nil && v.s.Work != nil {
+	if err == nil && v.s.Work != nil && !v.leased {
 		err = v.s.Work(r.Context(), string(name))
 	}
 	if err != nil {

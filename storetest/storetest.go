@@ -5,7 +5,10 @@
 //	}
 //
 // Run it with the race detector. It makes no assumption about locks: a store that cannot see an attempt in progress
-// passes, as long as no two attempts of one key take effect.
+// passes, as long as no two attempts of one key take effect. It runs on the store's own clock, whatever that says.
+//
+// What the store does not offer is skipped: cases named Lease_ need an [ichido.Leaser], Settle_ an [ichido.Settler],
+// Inspect_ an [ichido.Inspector]. Each sees more if the store is all of them, and an [ichido.Purger].
 package storetest
 
 import (
@@ -37,8 +40,8 @@ type Database struct {
 	// Total returns the committed value of Add's counter. Required with Add.
 	Total func(t *testing.T) int
 
-	// Connections is how many connections each opened Store can use at once; attempts hold one each. Zero means
-	// that there is no bound.
+	// Connections is how many connections each opened Store can use at once; attempts of transaction mode hold one
+	// each. Zero means that there is no bound.
 	Connections int
 }
 
@@ -83,7 +86,71 @@ var cases = []testCase{
 	{"HTTP_ClientHangsUp", "a client that hangs up does not stop the work; its next sending gets the answer", clientHangsUp},
 	{"HTTP_ConflictingTransactions", "transactions that the database aborts to keep order are run again", conflictingTransactions},
 	{"Do_RunsOnce", "work without a request: an error leaves nothing, a result is kept, another input is a mismatch", doRunsOnce},
+	{"HTTP_Lease_P1_Duplicates", "many duplicates at once at two processes, in lease mode: one runs, under either policy", leaseDuplicates},
+	{"HTTP_Lease_P4_MismatchWhileRunning", "another request gets 422 while the first one runs, in every process", leaseMismatchWhileRunning},
+	{"HTTP_Lease_EveryWayOut", "what may have had an effect holds its key, or runs again where the route says so; what had none frees it", leaseEveryWayOut},
+	{"HTTP_Lease_HoldsNoConnection", "more attempts run at once than there are connections", leaseAttemptsHoldNoConnection},
+	{"HTTP_Lease_Heartbeat", "an attempt outlives its lease, by the store's own clock", leaseHeartbeat},
+	{"HTTP_Lease_Resolver", "an unknown key is settled by the next duplicates, with one call, or by sweeps, each once", leaseResolver},
+	{"HTTP_Lease_HandedBack", "a process that is stopped hands back its leases; the next one goes on at once", leaseHandedBack},
 	{"MigrateTwiceAtOnce", "migrating again and from several processes at once does no harm", migrateTwiceAtOnce},
+
+	{"Lease_P3_SameAnswer", "what an attempt with a lease stored comes back to the byte", leaseSameAnswer},
+	{"Lease_P3_ModesShareRecords", "what one mode completed the other replays", modesShareRecords},
+	{"Lease_P1_HeldKeyIsRefused", "a key under a running lease gets ErrInProgress, or ErrMismatch for another request, in both modes", heldKeyIsRefused},
+	{"Lease_P1_RacingClaims", "of many claims at once exactly one gets an attempt", racingClaims},
+	{"Lease_P1_ModesRace", "many attempts of both modes: exactly one takes effect, and all later ones see it", modesRace},
+	{"Lease_P1_TransactionsLoseToALease", "a transaction does not commit over a lease that was claimed after it began", transactionsLoseToALease},
+	{"Lease_OwnTokenIsRecognised", "a claim and a completion may be repeated, and count once", ownTokenIsRecognised},
+	{"Lease_OwnTokenRenews", "a repeated claim renews its lease", ownTokenRenews},
+	{"Lease_TokensAreExact", "tokens differ by every bit", tokensAreExact},
+	{"Lease_AbandonFreesTheKey", "a first attempt that ends without a cause leaves nothing", abandonFreesTheKey},
+	{"Lease_AbandonAfterAnother", "a later attempt that ends without a cause leaves what the attempts before it left", abandonAfterAnother},
+	{"Lease_AbandonWithCause", "an attempt that ends with a cause leaves the key unknown, or to be run again, at once", abandonWithCause},
+	{"Lease_CompletedIsFinal", "an attempt that completed its key cannot take that back", completedIsFinal},
+	{"Lease_KeysAndScopesAreApart", "leases are told apart by every byte of their keys and scopes", leaseKeysAndScopesAreApart},
+	{"Lease_ClaimsFailWithTheirContext", "a claim whose context has ended fails and claims nothing", leaseClaimsFailWithTheirContext},
+	{"Lease_OutlivesItsClaim", "the end of the claim's context does not end the attempt", leasesOutliveTheirClaim},
+	{"Lease_HoldsNoConnection", "there may be more attempts in progress than connections", leasesHoldNoConnection},
+
+	{"Lease_P6_Hold", "a key whose attempt went is unknown to all claims, and no claim gets an attempt", unknownIsHeld},
+	{"Lease_P6_RerunOnce", "of many claims at once exactly one takes over from an attempt that went", lapsedIsTakenOverOnce},
+	{"Lease_P4_RefusalSpeaksOfItself", "an attempt that refuses frees nothing where there was one before it", refusalSpeaksOfItself},
+	{"Lease_P6_RerunAgain", "each takeover counts, and brings its own token, lease and retention", takenOverAgain},
+	{"Lease_P6_RerunOnOneSide", "where only the record or only the claim says Rerun, nothing is taken over", rerunOnOneSide},
+	{"Lease_P4_NoTakeoverByAnotherRequest", "a claim with another fingerprint never takes over", noTakeoverByAnotherRequest},
+	{"Lease_P1_LateAttempts", "an attempt whose key has passed to another can do nothing to it", lateAttempts},
+	{"Lease_P1_LapsedAttempts", "an attempt whose lease ran out can do nothing, even if nobody came", lapsedAttempts},
+	{"Lease_P1_CompletionRacesTakeover", "an attempt completes its key or is taken over from, never both", completionRacesTakeover},
+	{"Lease_P1_RenewalRacesTakeover", "an attempt that was taken over from never again renews", renewalRacesTakeover},
+
+	{"Lease_RenewKeepsAlive", "a lease that is renewed in time outlives its first end", renewKeepsAlive},
+	{"Lease_RenewReportsEach", "leases of every kind in one call: each is reported and renewed by itself", renewReportsEach},
+	{"Lease_RenewNoneAndMany", "none or a thousand leases are renewed in one call", renewNoneAndMany},
+
+	{"Lease_ExpiredIsReplaced", "records past their retention are as good as none, and leave nothing to what replaces them", expiredIsReplaced},
+	{"Lease_RetentionIsThatOfTheState", "UnknownRetention ends with the completion, and Retention begins with it", retentionIsThatOfTheState},
+	{"Lease_PurgeSparesLeases", "purging deletes no record under a running lease, and what is unknown when its own time is over", purgeSparesLeases},
+
+	{"Settle_AskReserves", "a key that is asked about is reserved, and is described in full", askReserves},
+	{"Settle_ReservationsEnd", "a reservation ends with its patience, and each question counts", reservationsEnd},
+	{"Settle_AskOnlyUnknown", "nobody is asked about keys in another state", askOnlyUnknown},
+	{"Settle_AskDoesNotLookAtRerun", "a key that may be run again can be asked about and settled too, until a claim takes it over", askDoesNotLookAtRerun},
+	{"Settle_EachIsAskedOnce", "several ask at the same time: each key goes to one of them", eachIsAskedOnce},
+	{"Settle_SweepsByRoute", "a sweep gets the keys of its route, within its limit, the longest wait first", sweepsByRoute},
+	{"Settle_StillUnknown", "an answer that settles nothing ends the reservation, is not recorded, and sweeps ask less often", stillUnknown},
+	{"Settle_P3_Done", "a key that was settled as done replays that answer to the byte, and the late attempt hears that it lost", settledDone},
+	{"Settle_FreesTheKey", "a key that was settled as not done, or deleted, works again", settledFreesTheKey},
+	{"Settle_Errors", "every way to settle in every state: only what is unknown changes, unless it shall be deleted", settleErrors},
+	{"Settle_RacingSettlements", "several settle one key at the same time: exactly one does", racingSettlements},
+	{"Settle_SettlementsAreKept", "who settled what, how, why and when is kept, also when the record is gone", settlementsAreKept},
+
+	{"Inspect_ListsInPages", "pages of any length show each record once, in the order of bytes", listsInPages},
+	{"Inspect_ListsWhatTheFilterChooses", "each filter, alone and with others, takes its value to the byte", listsWhatTheFilterChooses},
+	{"Inspect_EntriesOfTransactions", "a record of transaction mode is shown with its answer, to the byte, and nothing of a lease", entriesOfTransactions},
+	{"Inspect_EntriesOfLeases", "a record of lease mode is shown in every state", entriesOfLeases},
+	{"Inspect_LookFindsOnlyTheKey", "a look at another key or scope finds nothing", lookFindsOnlyTheKey},
+	{"Inspect_ExpiredIsListedUntilPurged", "what is past its retention is shown until it is purged", expiredIsListedUntilPurged},
 }
 
 // patience bounds every wait of the suite; it is far from what a wait takes.

@@ -49,11 +49,23 @@ func Run(t *testing.T, d Driver) {
 		})
 	})
 	for name, test := range map[string]func(*testing.T, Driver){
-		"SlowWorkBlocksNobody": slowWorkBlocksNobody,
-		"ExpiryBySQL":          expiryBySQL,
-		"LockedByAnother":      lockedByAnother,
-		"SpoiltTransactions":   spoiltTransactions,
-		"P7_FailClosed":        failClosed,
+		"SlowWorkBlocksNobody":  slowWorkBlocksNobody,
+		"ExpiryBySQL":           expiryBySQL,
+		"LockedByAnother":       lockedByAnother,
+		"SpoiltTransactions":    spoiltTransactions,
+		"P7_FailClosed":         failClosed,
+		"TinyLeases":            tinyLeases,
+		"LeaseBySQL":            leaseBySQL,
+		"NoTransaction":         noTransaction,
+		"WritesNothingRefused":  writesNothingWhenRefused,
+		"LostAcknowledgements":  lostAcknowledgements,
+		"RacingTakeovers":       racingTakeovers,
+		"SettleAgainstComplete": settleAgainstComplete,
+		"RenewMany":             renewMany,
+		"MigrateWithRecords":    migrateWithRecords,
+		"QuestionsAreDue":       questionsAreDue,
+		"SettlementsArePurged":  settlementsArePurged,
+		"ListsByPrefix":         listsByPrefix,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

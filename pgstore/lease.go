@@ -1,0 +1,191 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ichido-dev/ichido"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// absentSQL says whether the record k is as good as absent: past its retention, and no lease on it is running.
+	absentSQL = `k.expires_at <= now() AND (k.lease_until > now()) IS NOT TRUE`
+
+	// claimableSQL says whether a claim of lease mode may have the record k. It may also if an attempt went that may be
+	// followed by another, and if the lease is its own.
+	claimableSQL = `(` + absentSQL + `
+		OR k.response_status IS NULL AND k.lease_until <= now() AND k.rerun AND $8::bool AND k.request_hash = $3::bytea
+		OR k.lease_until > now() AND k.lease_token = $4::int8) IS TRUE`
+)
+
+// leaseSQL reads the record of a key, and writes only if the claim may have it. What it read may be out of date, so the
+// upsert looks again. All of it goes by now(), when the statement began: after a wait for another one's row that is an
+// early time, which leaves others their leases, and makes its own no longer than the caller knows.
+const leaseSQL = `WITH seen AS MATERIALIZED (
+		SELECT k.request_hash, k.response_status, k.response_headers, k.response_body,
+			` + claimableSQL + ` AS claimable, k.lease_until > now() AS leased
+		FROM idempotency_keys k WHERE k.idem_key = $1::text AND k.scope = $2::text
+	), claimed AS (
+		INSERT INTO idempotency_keys AS k (scope, idem_key, request_hash, created_at, expires_at,
+			lease_token, lease_until, attempts, rerun, route, asked)
+		SELECT $2::text, $1::text, $3::bytea, now(), now() + $6::int8 * interval '1 microsecond',
+			$4::int8, now() + $5::int8 * interval '1 microsecond', 1, $8::bool, $7::text, 0
+		WHERE NOT EXISTS (SELECT FROM seen WHERE NOT claimable)
+		ON CONFLICT (idem_key, scope) DO UPDATE SET
+			request_hash = excluded.request_hash, response_status = NULL, response_headers = NULL, response_body = NULL,
+			expires_at = excluded.expires_at, lease_token = excluded.lease_token, lease_until = excluded.lease_until,
+			rerun = excluded.rerun, route = excluded.route,
+			created_at = CASE WHEN ` + absentSQL + ` THEN excluded.created_at ELSE k.created_at END,
+			attempts = CASE WHEN ` + absentSQL + ` THEN 1 ELSE k.attempts + (k.lease_token <> excluded.lease_token)::int END,
+			asked = CASE WHEN ` + absentSQL + ` THEN 0 ELSE k.asked END,
+			asked_until = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.asked_until END
+		WHERE ` + claimableSQL + `
+		RETURNING true
+	)
+	SELECT EXISTS (SELECT FROM claimed), s.request_hash, s.response_status, s.response_headers, s.response_body, s.claimable, s.leased
+	FROM (SELECT) one LEFT JOIN seen s ON true`
+
+// lease is Begin in lease mode: one statement, which is repeated where somebody else was faster than its second look.
+func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
+	l := claim.Lease
+	for {
+		var row claimRow
+		err := inOrder(ctx, func() (err error) {
+			row, err = readRow(s.pool.QueryRow(ctx, leaseSQL, claim.Key, claim.Scope, claim.Fingerprint,
+				l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(), l.Route, l.Rerun))
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, nil, classify("claiming the key", err)
+		case row.claimed:
+			return &leaseAttempt{s, claim}, nil, nil
+		case row.obstructs():
+			record, err := row.answer(claim)
+			return nil, record, err
+		}
+	}
+}
+
+// inOrder runs one of the statements of lease mode, a few times if the database aborts it to keep order.
+func inOrder(ctx context.Context, run func() error) error {
+	for tries := 1; ; tries++ {
+		if err := run(); !isSerialization(err) || tries == 5 || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// A leaseAttempt is one of lease mode. It holds no connection.
+type leaseAttempt struct {
+	store *Store
+	claim ichido.Claim
+}
+
+// noTx is in the context of an attempt of lease mode in the place of its transaction.
+type noTx struct{}
+
+func (a *leaseAttempt) Context(parent context.Context) context.Context {
+	return context.WithValue(parent, txKey{}, noTx{})
+}
+
+// heldSQL says whether the lease of the record k is still running. An attempt asks so about its own, perhaps after it waited
+// for the row: then the time after the wait counts.
+const heldSQL = `k.response_status IS NULL AND k.lease_until > clock_timestamp()`
+
+// completeSQL leaves as it is what was completed under the same token: by the attempt itself, because a settlement takes the
+// token away.
+const completeSQL = `UPDATE idempotency_keys k SET
+		response_status = coalesce(k.response_status, $4::int4),
+		response_headers = coalesce(k.response_headers, $5::bytea, ''),
+		response_body = coalesce(k.response_body, $6::bytea, ''),
+		created_at = CASE WHEN k.response_status IS NULL THEN clock_timestamp() ELSE k.created_at END,
+		expires_at = CASE WHEN k.response_status IS NULL
+			THEN clock_timestamp() + $7::int8 * interval '1 microsecond' ELSE k.expires_at END,
+		lease_until = NULL
+	WHERE k.idem_key = $1::text AND k.scope = $2::text AND k.lease_token = $3::int8
+		AND (k.response_status IS NOT NULL OR ` + heldSQL + `)`
+
+func (a *leaseAttempt) Complete(ctx context.Context, response ichido.Response) error {
+	return a.exec(ctx, "completing the key", completeSQL, int32(response.Status), response.Header, response.Body,
+		a.claim.Retention.Microseconds())
+}
+
+const (
+	ownSQL = `k.idem_key = $1::text AND k.scope = $2::text AND k.lease_token = $3::int8 AND ` + heldSQL
+
+	endLeaseSQL = `UPDATE idempotency_keys k
+		SET lease_until = clock_timestamp(), expires_at = clock_timestamp() + $4::int8 * interval '1 microsecond'
+		WHERE ` + ownSQL
+
+	// An attempt that follows another frees nothing: the one before may have had an effect.
+	freeSQL = `WITH freed AS (DELETE FROM idempotency_keys k WHERE ` + ownSQL + ` AND k.attempts = 1 RETURNING true),
+		ended AS (` + endLeaseSQL + ` AND k.attempts > 1 RETURNING true)
+		SELECT FROM freed UNION ALL SELECT FROM ended`
+)
+
+func (a *leaseAttempt) Abandon(ctx context.Context, cause error) error {
+	doing, sql := "ending the lease", endLeaseSQL
+	if cause == nil {
+		doing, sql = "freeing the key", freeSQL
+	}
+	return a.exec(ctx, doing, sql, a.claim.Lease.UnknownRetention.Microseconds())
+}
+
+// exec runs a statement that changes the record of the attempt, if it is still the attempt's.
+func (a *leaseAttempt) exec(ctx context.Context, doing, sql string, args ...any) error {
+	args = append([]any{a.claim.Key, a.claim.Scope, a.claim.Lease.Token}, args...)
+	return inOrder(ctx, func() error {
+		switch tag, err := a.store.pool.Exec(ctx, sql, args...); {
+		case err != nil:
+			return fmt.Errorf("pgstore: %s: %w", doing, err) // never ErrSerialization: the work is not run again
+		case tag.RowsAffected() == 0:
+			return ichido.ErrLost
+		}
+		return nil
+	})
+}
+
+// renewSQL goes by the primary key: the planner expects few elements of arrays that it cannot look into. It must never
+// compare each lease with each row, as it does where it believes that there is hardly a row with a lease. So all that
+// narrows k is part of the join, and no plan is kept from a time when the table was empty.
+const renewSQL = `UPDATE idempotency_keys k SET lease_until = clock_timestamp() + h.duration * interval '1 microsecond'
+	FROM unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::int8[]), (SELECT $4::int8[]))
+		WITH ORDINALITY AS h (idem_key, scope, token, duration, n)
+	WHERE k.idem_key = h.idem_key AND k.scope = h.scope
+		AND CASE WHEN k.lease_token = h.token THEN ` + heldSQL + ` END
+	RETURNING h.n`
+
+// Renew implements [ichido.Leaser].
+func (s *Store) Renew(ctx context.Context, leases []ichido.Held) ([]bool, error) {
+	held := make([]bool, len(leases))
+	if len(leases) == 0 {
+		return held, nil
+	}
+	keys, scopes := make([]string, len(leases)), make([]string, len(leases))
+	tokens, durations := make([]int64, len(leases)), make([]int64, len(leases))
+	for i, h := range leases {
+		keys[i], scopes[i], tokens[i], durations[i] = h.Key, h.Scope, h.Token, h.Duration.Microseconds()
+	}
+	mode := pgx.QueryExecModeExec // planned anew each time
+	if s.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol // so is this
+	}
+	var numbers []int64
+	err := inOrder(ctx, func() error {
+		rows, err := s.pool.Query(ctx, renewSQL, mode, keys, scopes, tokens, durations)
+		if err != nil {
+			return err
+		}
+		numbers, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
+	if err != nil {
+		return nil, classify("renewing leases", err)
+	}
+	for _, n := range numbers {
+		held[n-1] = true
+	}
+	return held, nil
+}
