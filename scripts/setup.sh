@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: a C compiler (for the race detector), PostgreSQL,
-# PgBouncer. On Debian and Ubuntu it does so by itself where it may; elsewhere it says what is missing.
+# Installs what the tests need and the machine lacks: a C compiler (for the race detector and the model),
+# PostgreSQL, PgBouncer, Spin. On Debian and Ubuntu it does so by itself where it may; elsewhere it says what is
+# missing.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -16,10 +17,11 @@ have_pgbouncer() { [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/nu
 have_cc() { echo '#include <stdlib.h>' | $(go env CC) -E - >/dev/null 2>&1; }
 
 missing() {
-	have_cc || echo gcc libc6-dev
+	have_cc && command -v gcc >/dev/null || echo gcc libc6-dev
 	have_postgres || echo postgresql
 	command -v psql >/dev/null || echo postgresql-client
 	have_pgbouncer || echo pgbouncer
+	command -v spin >/dev/null || echo spin
 }
 
 packages=$(missing | xargs)
