@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,8 @@ type database struct {
 
 // A store is what the program needs of an ichido.Store.
 type store interface {
-	ichido.Store
+	ichido.Settler
+	ichido.Inspector
 	ichido.Purger
 	ichido.Migrator
 	ichido.Pinger
@@ -43,6 +45,23 @@ func openDatabase(ctx context.Context, location string, mode sqliteMode) (*datab
 		return nil, err
 	}
 	return openSQLite(ctx, path, mode)
+}
+
+// openPresent is openDatabase for a database that is there and has the present schema.
+func openPresent(ctx context.Context, location string) (*database, error) {
+	db, err := openDatabase(ctx, location, sqliteExisting)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := db.store.Pending(ctx)
+	if err == nil && len(pending) > 0 {
+		err = errors.New("the database does not have the present schema; make it with ichido migrate")
+	}
+	if err != nil {
+		db.shut()
+		return nil, err
+	}
+	return db, nil
 }
 
 // schemas are the two sets of migrations of a database, in the order in which they are applied.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,17 +26,17 @@ type durationFlag struct {
 var _ pflag.Value = durationFlag{}
 
 func (d durationFlag) String() string {
-	if d.value == nil {
+	if d.value == nil || *d.value == 0 && !d.zeroToo {
 		return ""
 	}
 	return short(*d.value)
 }
 
 func (d durationFlag) Set(text string) error {
-	value, err := time.ParseDuration(text)
+	value, err := parseDuration(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("write it like 500ms, 30s or 24h")
+		return fmt.Errorf("write it like 500ms, 30s, 24h or 7d")
 	case value < 0 || value == 0 && !d.zeroToo:
 		if d.zeroToo {
 			return fmt.Errorf("it must not be negative")
@@ -44,6 +45,27 @@ func (d durationFlag) Set(text string) error {
 	}
 	*d.value = value
 	return nil
+}
+
+// parseDuration is time.ParseDuration with days: 7d, 1d12h.
+func parseDuration(text string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16) // so many that they do not overflow
+	if err != nil {
+		return 0, err
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err == nil && (more < 0 || more >= 24*time.Hour) {
+		err = strconv.ErrRange
+	}
+	return d + more, err
 }
 
 func (d durationFlag) Type() string { return "duration" }

@@ -1,5 +1,5 @@
-// Command ichido serves an API on the ichido library, grades how any server treats idempotency keys, and keeps the
-// library's tables in order.
+// Command ichido serves an API on the ichido library, grades how any server treats idempotency keys, shows operators what
+// happened to each key, and keeps the library's tables in order.
 //
 // Data goes to standard output, talk to standard error. The exit code is 0 if all went well, 1 if it did not, and 2 if
 // the command was not understood; a command that has more says so in its help.
@@ -77,7 +77,7 @@ func newRootCommand() *cobra.Command {
 		Use:   "ichido",
 		Short: "Make a request that is sent twice take effect once",
 		Long: `ichido serves an API in which a POST that is sent twice takes effect once, grades how any server treats
-idempotency keys, and keeps the tables of the library in order.
+idempotency keys, shows what happened to each key, and keeps the tables of the library in order.
 
 Each flag that names a variable, as in [$DATABASE_URL], may be set by it instead.
 
@@ -89,7 +89,7 @@ Each flag that names a variable, as in [$DATABASE_URL], may be set by it instead
 			return readVariables(cmd.Flags())
 		},
 	}
-	root.AddCommand(newServeCommand(), newOpenAPICommand(), newVerifyCommand(), newPurgeCommand(), newMigrateCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newOpenAPICommand(), newVerifyCommand(), newKeysCommand(), newPurgeCommand(), newMigrateCommand(), newVersionCommand())
 	failing(root)
 	return root
 }

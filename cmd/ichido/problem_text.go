@@ -41,6 +41,9 @@ var libraryTitles = map[string]string{
 	"mismatch":              "このキーは別の内容のリクエストで使われています",
 	"store-unavailable":     "データベースが応答しません",
 	"commit-unknown":        "リクエストが反映されたかどうか、まだ分かりません",
+	"outcome-unknown":       "同じキーの以前のリクエストが反映されたかどうか分かりません",
+	"attempt-failed":        "サーバーで障害が発生し、リクエストが反映されたかどうか分かりません",
+	"attempt-repeatable":    "リクエストの処理が終わる前にサーバーで障害が発生しました",
 	"contention":            "同じデータへの更新が集中しています",
 	"not-committed":         "データベースがコミットを拒否しました",
 	"handler-failed":        "リクエストの処理中にサーバーで障害が発生しました",
@@ -117,6 +120,27 @@ var problemTexts = map[string]problemText{
 		problem.Text{
 			EN: "Send the same request again with the same key: it gets the first answer if it took effect, and runs if it did not. A new key could make it take effect twice.",
 			JA: "同じキーで同じリクエストを送ってください。反映されていれば最初の結果が返り、いなければ実行されます。新しいキーを使うと、二度反映されるおそれがあります。"}},
+	"outcome-unknown": {
+		problem.Text{
+			EN: "An earlier attempt with this key ended without saying how: its process died, or its work failed after it may have called another system. Nothing was done now.",
+			JA: "このキーの以前の試行が、結果の分からないまま終わりました。プロセスが落ちたか、外部を呼び出した可能性のある処理が失敗したかです。今回は何も実行していません。"},
+		problem.Text{
+			EN: "Waiting and sending again do not help, and a new key may do it twice. Ask the operator, naming the key. Once it is settled, the same request with the same key gets the answer, or runs.",
+			JA: "待っても再送しても解決せず、新しいキーで送ると二重になるおそれがあります。キーを添えて運用者に問い合わせてください。決着した後は、同じキーで同じリクエストを送ると、結果が返るか、実行されます。"}},
+	"attempt-failed": {
+		problem.Text{
+			EN: "The server failed while handling the request, after it may have called another system. Whether it took effect is not known.",
+			JA: "リクエストの処理中に、サーバーで障害が発生しました。すでに外部を呼び出している可能性があり、反映されたかどうか分かりません。"},
+		problem.Text{
+			EN: "Do not send it again, with this key or a new one: a new key may do it twice. Ask the operator, naming the key; the cause is in the log, under the id in the member instance.",
+			JA: "再送しても解決せず、新しいキーで送ると二重になるおそれがあります。キーを添えて運用者に問い合わせてください。原因は運用者がログで、instance の id から探せます。"}},
+	"attempt-repeatable": {
+		problem.Text{
+			EN: "The server failed before the request was finished. What was done of it is safe to repeat.",
+			JA: "リクエストの処理が終わる前に、サーバーで障害が発生しました。済んだ部分は繰り返しても安全です。"},
+		problem.Text{
+			EN: "Send the same request again later with the same key. A new key may do it twice. If it fails again, the operator finds the cause in the log, under the id in the member instance.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。新しいキーで送ると二重になるおそれがあります。繰り返し失敗する場合、原因は運用者がログで、instance の id から探せます。"}},
 	"contention": {
 		problem.Text{
 			EN: "Each time that the request was run, the database aborted it to keep order between transactions. Nothing was left.",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -33,18 +32,11 @@ With --json it prints {"deleted":N}.
 }
 
 func purge(ctx context.Context, location string, asJSON bool, stdout io.Writer) error {
-	db, err := openDatabase(ctx, location, sqliteExisting)
+	db, err := openPresent(ctx, location)
 	if err != nil {
 		return err
 	}
 	defer db.shut()
-	pending, err := db.store.Pending(ctx)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return errors.New("the database does not have the present schema; make it with ichido migrate")
-	}
 	n, err := ichido.Purge(ctx, db.store)
 	if err != nil {
 		return fmt.Errorf("after %s: %w", keys(n), err)

@@ -20,6 +20,9 @@ import (
 //	serve [FLAG...]         start ichido serve on a free port; $URL is where, $HOST without scheme
 //	stop                    end it by SIGTERM; what it printed is in serve.out and serve.err
 //	sql STATEMENT           run a statement on $DATABASE_URL
+//	pay USER KEY            a payment in lease mode, see keys_test.go; its answer is in pay.out
+//	lose USER KEY           one whose work fails: its key is unknown
+//	hold USER KEY           one that is in progress
 //	[postgres], [sqlite]    the kind of $DATABASE_URL
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txtar")
@@ -54,6 +57,18 @@ func runScript(t *testing.T, script, location, bin string) {
 			"exits": exits,
 			"sql": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(execSQL(location, strings.Join(args, " ")))
+			},
+			"pay": func(ts *testscript.TestScript, _ bool, args []string) {
+				answer, err := pay(location, args[0], args[1], nil)
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs("pay.out"), []byte(answer), 0o600))
+			},
+			"lose": func(ts *testscript.TestScript, _ bool, args []string) {
+				_, err := pay(location, args[0], args[1], errors.New("the connection was lost"))
+				ts.Check(err)
+			},
+			"hold": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(hold(location, args[0]+" POST /payments", args[1]))
 			},
 			"serve": func(ts *testscript.TestScript, _ bool, args []string) {
 				serving = serveInScript(ts, filepath.Join(bin, "ichido"), args)
