@@ -144,12 +144,6 @@ func askOnlyUnknown(s *suite) {
 	s.unknown(store, leased("unknown", "x", all))
 	s.wantAsked(store, byRoute("all", 100), "unknown")
 
-	// Who asks holds what an earlier policy would have run again.
-	s.unknown(store, leased("rerun", "x", all, rerun))
-	s.wantAsked(store, byRoute("all", 100), "rerun")
-	s.lapsed(store, leased("lapsed", "x", all, rerun, short))
-	s.wantAsked(store, byName(leased("lapsed", "x")), "lapsed")
-
 	c := leased("same", "x")
 	s.unknown(store, c)
 	for _, elsewhere := range [][2]string{{"scope 2", "same"}, {c.Scope, "SAME"}, {c.Scope, "s%"}, {c.Scope, "sam"}} {

@@ -115,7 +115,6 @@ var cases = []testCase{
 
 	{"Lease_P6_Hold", "a key whose attempt went is unknown to all claims, and no claim gets an attempt", unknownIsHeld},
 	{"Lease_P6_RerunOnce", "of many claims at once exactly one takes over from an attempt that went", lapsedIsTakenOverOnce},
-	{"Lease_P4_RefusalSpeaksOfItself", "an attempt that refuses frees nothing where there was one before it", refusalSpeaksOfItself},
 	{"Lease_P6_RerunAgain", "each takeover counts, and brings its own token, lease and retention", takenOverAgain},
 	{"Lease_P6_RerunOnOneSide", "where only the record or only the claim says Rerun, nothing is taken over", rerunOnOneSide},
 	{"Lease_P4_NoTakeoverByAnotherRequest", "a claim with another fingerprint never takes over", noTakeoverByAnotherRequest},

@@ -314,18 +314,3 @@ func renewalRacesTakeover(s *suite) {
 		s.wantRecord(one, c, "x", answer("new"))
 	}
 }
-
-// refusalSpeaksOfItself has an attempt refuse that follows another one, which may have had an effect.
-func refusalSpeaksOfItself(s *suite) {
-	one, other := s.leaser(), s.leaser()
-	c := leased("k", "x", rerun)
-	s.unknown(one, c)
-	s.abandon(s.begin(one, leased("k", "x", rerun)), nil)
-	attempt, record, err := other.Begin(s.context(), leased("k", "y", rerun))
-	if attempt != nil || err != nil || record.State != ichido.Unknown || string(record.Fingerprint) != "v:x" {
-		s.Fatalf("another request: Begin = %v, %v, %v; want the record of the first", attempt, record, err)
-	}
-	again := leased("k", "x", rerun)
-	s.complete(s.begin(other, again), answer("third"))
-	s.wantRecord(one, c, "x", answer("third"))
-}
