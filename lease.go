@@ -138,7 +138,7 @@ func (ls *leases) beat() {
 			return
 		}
 		now := time.Now()
-		if !due.After(now) {
+		if !over.IsZero() && !due.After(now) {
 			err := ls.renew(min(ls.timeout, over.Sub(now)/2)) // so that there is time for another try
 			if err != nil && !failing {
 				ls.log.Warn("ichido: leases could not be renewed; trying again", slog.Any("error", err))
@@ -160,8 +160,8 @@ func (ls *leases) beat() {
 	}
 }
 
-// next drops the leases that are lost, and returns when the first of the others is due for renewal, and when the first
-// is lost. It reports false if none is left: then the heartbeat has ended.
+// next drops the leases that are lost, and returns when the first of the others is due, and when the first of those that
+// may be renewed is lost. It reports false if none is left: then the heartbeat has ended.
 func (ls *leases) next() (due, over time.Time, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -173,14 +173,14 @@ func (ls *leases) next() (due, over time.Time, ok bool) {
 			continue
 		}
 		at, renewable := h.due()
-		if !renewable {
+		switch {
+		case !renewable:
 			at = end
+		case over.IsZero() || end.Before(over):
+			over = end
 		}
 		if due.IsZero() || at.Before(due) {
 			due = at
-		}
-		if over.IsZero() || end.Before(over) {
-			over = end
 		}
 	}
 	if due.IsZero() {

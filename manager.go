@@ -22,6 +22,7 @@ type Manager struct {
 
 	deadlines *deadlines
 	leases    *leases
+	resolves  chan struct{} // limits how many requests have the Resolver asked at once
 }
 
 // InProgressPolicy says what happens to a request whose key has an attempt in progress.
@@ -183,6 +184,7 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 		pace:    new(pace),
 
 		deadlines: new(deadlines),
+		resolves:  make(chan struct{}, resolvesAtOnce),
 		leases:    &leases{store: leaser, timeout: c.StoreTimeout, log: c.Logger},
 	}, nil
 }
@@ -199,7 +201,7 @@ func (m *Manager) With(change func(*Config)) (*Manager, error) {
 		return nil, fmt.Errorf("ichido: With: %w", err)
 	}
 	other := *m
-	other.config, other.log, other.pace = c, c.Logger, new(pace)
+	other.config, other.log, other.pace, other.resolves = c, c.Logger, new(pace), make(chan struct{}, resolvesAtOnce)
 	return &other, nil
 }
 

@@ -14,6 +14,9 @@ import (
 // provider, under the key that the work gave it. It is asked when a request comes with the key, and by [Manager.Sweep]; of
 // one key by one at a time over all processes, as long as it answers within Config.ResolveTimeout, which bounds ctx.
 //
+// Of the requests of one Manager at most 16 have it asked at the same time, about different keys; others are told that their
+// key is unknown.
+//
 // It returns [Done], [NotDone], or the zero Resolution if that is not known yet. NotDone frees the key, and the work runs
 // again: say it only when the operation cannot take effect any more, not when it merely has not yet. An error is logged
 // and means not known, and so does a panic.
@@ -43,6 +46,9 @@ func (r Resolution) Because(reason string) Resolution {
 	return r
 }
 
+// resolvesAtOnce bounds how many requests have the Resolver asked at the same time, over all keys.
+const resolvesAtOnce = 16
+
 // resolverName is who settled a key that a Resolver settled.
 const resolverName = "resolver"
 
@@ -61,6 +67,12 @@ func (m *Manager) unblock(ctx context.Context, claim *Claim, record *Record, j j
 	}
 	if m.config.Resolver == nil {
 		return false
+	}
+	select {
+	case m.resolves <- struct{}{}:
+		defer func() { <-m.resolves }()
+	default:
+		return false // enough are being asked about; the sweep, or the next request, may find out
 	}
 	settled, _, err := m.resolve(ctx, Question{Scope: claim.Scope, Key: claim.Key})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ichido-dev/ichido"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -51,12 +52,19 @@ func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	l := claim.Lease
 	for {
 		var row claimRow
-		err := inOrder(ctx, func() (err error) {
-			row, err = readRow(s.pool.QueryRow(ctx, leaseSQL, claim.Key, claim.Scope, claim.Fingerprint,
+		err := inOrder(ctx, func() error {
+			conn, err := s.acquire(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.Release()
+			row, err = readRow(conn.QueryRow(ctx, leaseSQL, claim.Key, claim.Scope, claim.Fingerprint,
 				l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(), l.Route, l.Rerun))
 			return err
 		})
 		switch {
+		case pgconn.SafeToRetry(err): // nothing was sent
+			return nil, nil, fmt.Errorf("%w: pgstore: claiming the key: %w", ichido.ErrUnavailable, err)
 		case err != nil:
 			return nil, nil, classify("claiming the key", err)
 		case row.claimed:

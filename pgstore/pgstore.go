@@ -104,9 +104,9 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	if claim.Lease != nil {
 		return s.lease(ctx, claim)
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("pgstore: no connection: %w", err)
+		return nil, nil, err
 	}
 	keyLock, fingerprintLock := locksOf(claim)
 	var row claimRow
@@ -142,6 +142,15 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	a := newAttempt(conn, begun, claim, row.found)
 	a.completed = func() { s.recent.add(keyLock) }
 	return a, nil, nil
+}
+
+// acquire takes a connection. Without one nothing was sent.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: pgstore: no connection: %w", ichido.ErrUnavailable, err)
+	}
+	return conn, nil
 }
 
 // begin begins the transaction and runs its first statement, in one pipeline.
