@@ -158,7 +158,7 @@ func TestPausedOwner(t *testing.T) {
 						p.renewing.Lock()
 						defer p.renewing.Unlock()
 					}
-					p.signal(syscall.SIGSTOP)
+					w.pause(p)
 					close(paused)
 				}))
 				late := make(chan answer, 1)

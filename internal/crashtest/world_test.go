@@ -179,6 +179,22 @@ func (w *world) start(at func(p *process, point string)) *process {
 
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
+// pause stops a process, and waits until it has stopped, before the point is answered: else it stops anywhere behind it.
+func (w *world) pause(p *process) {
+	p.signal(syscall.SIGSTOP)
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if err == nil && strings.HasPrefix(state, "T") {
+			return
+		}
+		if time.Now().After(end) {
+			w.Errorf("the process did not stop: %s, %v", stat, err)
+			return
+		}
+	}
+}
+
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
