@@ -97,7 +97,29 @@ type deadlineContext struct {
 	// What the work that runs under this context belongs to.
 	verdict verdict
 	flights *flights
+	scope   string
 	key     string
+	manager *Manager
+	lease   *heldLease // nil in transaction mode
+	steps   *steps     // nil until there is a step
+}
+
+// resumes reports whether a later attempt would go on where the work of c ends.
+func (c *deadlineContext) resumes() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.steps != nil && c.steps.begun.Load()
+}
+
+// unfinished says why the work of c must not complete, if its steps are the reason.
+func (c *deadlineContext) unfinished() error {
+	c.mu.Lock()
+	ss := c.steps
+	c.mu.Unlock()
+	if ss == nil {
+		return nil
+	}
+	return ss.unfinished()
 }
 
 func (c *deadlineContext) Done() <-chan struct{} {

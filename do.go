@@ -21,6 +21,17 @@ type Operation struct {
 	Input []byte
 }
 
+// OperationOf returns the scope and the key of the operation that the work under ctx belongs to, as the store and a
+// [Resolver] have them: without quotes, and whatever carried the key. It reports false if ctx is not that of an attempt.
+// Input is nil. Work in lease mode names its operation so to other systems; [Step] derives keys for them.
+func OperationOf(ctx context.Context) (Operation, bool) {
+	w := workOf(ctx)
+	if w == nil {
+		return Operation{}, false
+	}
+	return Operation{Scope: w.scope, Key: w.key}, true
+}
+
 // A Result is the value of an operation.
 type Result[T any] struct {
 	Value    T
@@ -42,7 +53,7 @@ type Result[T any] struct {
 // Other errors: ErrInProgress (under the policy Reject at once, under Wait after Config.WaitLimit), ErrMismatch,
 // ErrUnavailable, ErrCommitUnknown, ErrSerialization, ErrNotCommitted, ErrUnreadable, in lease mode ErrUnknown, and ctx's
 // own. After each of them Do may be called again with the same key, except after ErrMismatch, ErrUnreadable and ErrUnknown.
-// A panic of work leaves nothing and goes on.
+// A panic of work goes on; in transaction mode it leaves nothing.
 func Do[T any](ctx context.Context, m *Manager, op Operation, work func(ctx context.Context) (T, error)) (Result[T], error) {
 	var result Result[T]
 	if op.Scope == "" || op.Key == "" || len(op.Key) > maxKeyLength || !isText(op.Scope) || !isText(op.Key) {
@@ -90,6 +101,9 @@ func (w *doWork[T]) run(ctx context.Context) outcome {
 	w.body = nil
 	if value, w.err = w.work(ctx); w.err == nil {
 		w.body, w.err = json.Marshal(value)
+	}
+	if err := workOf(ctx).unfinished(); err != nil {
+		w.err = err
 	}
 	stored := &w.m.config.Stored
 	if w.err == nil && len(w.body) > stored.MaxBody {

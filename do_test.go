@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"reflect"
 	"runtime"
 	"strings"
@@ -309,5 +310,31 @@ func TestDoDoesNotKeepItsInput(t *testing.T) {
 	copy(op.Input, "xxxx")
 	if got, err := ichido.Do(t.Context(), m, message, work); err != nil || !got.Replayed {
 		t.Errorf("Do = %+v, %v", got, err)
+	}
+}
+
+// The work can ask which operation it is, in the words of the store.
+func TestOperationOf(t *testing.T) {
+	if _, ok := ichido.OperationOf(t.Context()); ok {
+		t.Error("there is an operation outside of an attempt")
+	}
+	var got ichido.Operation
+	ask := func(ctx context.Context) { got, _ = ichido.OperationOf(context.WithValue(ctx, t, "inner")) }
+	for _, mode := range []ichido.Mode{ichido.TransactionMode, ichido.LeaseMode} {
+		m := newManager(t, memstore.New(nil), &ichido.Config{Mode: mode})
+		if _, err := ichido.Do(t.Context(), m, ichido.Operation{Scope: "jobs", Key: "k"}, func(ctx context.Context) (int, error) { ask(ctx); return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got.Scope != "jobs" || got.Key != "k" {
+			t.Errorf("in Do it is %+v", got)
+		}
+		for _, field := range []string{`"k-1"`, "k-1"} {
+			r := post("", "{}")
+			r.Header.Set("Idempotency-Key", field)
+			send(m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ask(r.Context()) })), r)
+			if got.Scope != "* POST /reservations" || got.Key != "k-1" {
+				t.Errorf("with the field %s it is %+v", field, got)
+			}
+		}
 	}
 }

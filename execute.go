@@ -36,6 +36,7 @@ type outcome struct {
 	keep     bool
 	response Response // if keep
 	err      error    // if not keep: why the work failed; nil if it refused on purpose
+	resumes  bool     // another attempt would go on where it ended
 }
 
 // execute makes the operation of claim take effect once. It returns the record to replay, or nil if the job ran
@@ -96,7 +97,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 	defer func() { m.flights.land(f, news) }()
 
 	var began time.Time
-	asked := false
+	asked, resumes := false, false
 	for runs := 1; ; runs++ {
 		attempt, record, err := m.claim(ctx, f, claim, p)
 		if record != nil && record.State == Unknown && !asked {
@@ -111,7 +112,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 		}
 		if !began.IsZero() && m.config.Mode == LeaseMode { // our own attempt, whose lease was lost, may have had an effect
 			switch {
-			case err == nil && m.config.OnLapse == Hold: // somebody settled the key as not done
+			case err == nil && m.config.OnLapse == Hold && !resumes: // somebody settled the key as not done
 				_ = m.abandon(ctx, attempt, nil)
 				return nil, ErrUnknown
 			case err != nil && !isAnswer(err):
@@ -124,7 +125,8 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 				began = time.Now()
 			}
 			var out outcome
-			out, err = m.try(ctx, attempt, claim.Key, j)
+			out, err = m.try(ctx, attempt, &claim, j)
+			resumes = out.resumes
 			if err == nil {
 				if out.keep {
 					f.made = Record{Fingerprint: claim.Fingerprint, Response: out.response}
@@ -227,7 +229,7 @@ func (m *Manager) beginIn(ctx context.Context, claim Claim) (Attempt, *Record, e
 
 // try runs the work under an attempt and ends the attempt, on every way out. A client that hangs up ends neither:
 // the work has its own deadline, and so has its ending.
-func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (out outcome, err error) {
+func (m *Manager) try(ctx context.Context, attempt Attempt, claim *Claim, j job) (out outcome, err error) {
 	began, returned := time.Now(), false
 	defer func() {
 		m.pace.note(time.Since(began))
@@ -236,9 +238,10 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, key string, j job) (
 		}
 	}()
 	working := m.deadlines.apart(ctx, m.config.AttemptTimeout)
-	working.flights, working.key = m.flights, key
+	working.flights, working.scope, working.key, working.manager = m.flights, claim.Scope, claim.Key, m
 	defer working.end()
 	out = j.run(attempt.Context(working))
+	out.resumes = working.resumes()
 	returned = true
 	if !out.keep {
 		return out, m.abandon(ctx, attempt, out.err)

@@ -188,6 +188,7 @@ type call struct {
 	failed    error     // the panic of the last run
 	abort     bool      // the last run wants the connection closed without an answer
 	discarded bool      // the last run said Discard
+	resumes   bool      // another attempt would go on where the last run ended
 }
 
 // run calls the handler once, from the start.
@@ -196,7 +197,11 @@ func (c *call) run(ctx context.Context) outcome {
 	r := c.request(ctx)
 	c.failed = c.protect(r)
 	c.rec.finish()
-	c.discarded = workOf(ctx).verdict.said.Load() == discard
+	work := workOf(ctx)
+	c.discarded, c.resumes = work.verdict.said.Load() == discard, work.resumes()
+	if err := work.unfinished(); err != nil && c.rec.err == nil {
+		c.rec.err = err
+	}
 	if c.failed != nil {
 		return outcome{err: c.failed}
 	}
@@ -285,7 +290,7 @@ func (c *call) failure(k *kind) *kind {
 	switch {
 	case c.m.config.Mode == TransactionMode || c.discarded:
 		return k
-	case c.m.config.OnLapse == Rerun:
+	case c.m.config.OnLapse == Rerun || c.resumes:
 		return attemptRepeatable
 	}
 	return attemptFailed

@@ -60,4 +60,10 @@ type Entry struct {
 	// InProgress as long as no attempt has completed it.
 	Rerun bool
 	Asked int // how often a Resolver was asked
+
+	// Resumes says that the operation has steps: the next request with the key goes on after the last that is kept. Such
+	// an entry is InProgress as long as no attempt has completed it.
+	Resumes bool
+	// Steps are the names of the steps that are kept, if the entry is from Look.
+	Steps []string
 }

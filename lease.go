@@ -324,6 +324,7 @@ func pauses(ctx context.Context) func() bool {
 func (h *heldLease) Context(parent context.Context) context.Context {
 	h.all.mu.Lock()
 	h.work = workOf(parent)
+	h.work.lease = h
 	_, held := h.all.held[h]
 	h.all.mu.Unlock()
 	if !held {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -108,6 +109,13 @@ type Config struct {
 	// Route names this route or job in the store, for [Manager.Sweep] and for people. It is required with Resolver, and is
 	// kept when code is renamed. Default: "".
 	Route string
+
+	// StepSecret is what the keys of steps are derived from, see [Step]: at least 16 bytes, secret, and the same in all
+	// processes for as long as operations may resume. Default: none; then there are no steps.
+	StepSecret []byte
+
+	// RenamedSteps maps names of kept steps to those that the code has by now.
+	RenamedSteps map[string]string
 
 	// Resolver finds out whether an operation took effect whose key is unknown. Default: none; people settle it.
 	Resolver Resolver
@@ -230,7 +238,7 @@ func (c *Config) fillLease(store Store) error {
 	case TransactionMode:
 		for name, set := range map[string]bool{
 			"Lease": c.Lease != 0, "OnLapse": c.OnLapse != Hold, "Route": c.Route != "", "Resolver": c.Resolver != nil,
-			"ResolveTimeout": c.ResolveTimeout != 0, "UnknownRetention": c.UnknownRetention != 0, "Contact": c.Contact != "",
+			"StepSecret": c.StepSecret != nil, "RenamedSteps": c.RenamedSteps != nil, "ResolveTimeout": c.ResolveTimeout != 0, "UnknownRetention": c.UnknownRetention != 0, "Contact": c.Contact != "",
 		} {
 			if set {
 				return fmt.Errorf("the field Config.%s belongs to lease mode; set Config.Mode to LeaseMode, or leave it out", name)
@@ -252,7 +260,10 @@ func (c *Config) fillLease(store Store) error {
 		return err
 	}
 	_, settles := store.(Settler)
+	c.StepSecret, c.RenamedSteps = slices.Clone(c.StepSecret), maps.Clone(c.RenamedSteps)
 	switch {
+	case c.StepSecret != nil && len(c.StepSecret) < minStepSecret:
+		return fmt.Errorf("the field Config.StepSecret has %d bytes; it must have at least %d", len(c.StepSecret), minStepSecret)
 	case c.Lease < minLease:
 		return fmt.Errorf("the field Config.Lease is %s; it must be at least %s", c.Lease, minLease)
 	case c.OnLapse != Hold && c.OnLapse != Rerun:
@@ -271,7 +282,10 @@ func (c *Config) fillLease(store Store) error {
 	return nil
 }
 
-const maxRoute = 255
+const (
+	maxRoute      = 255
+	minStepSecret = 16
+)
 
 // fill puts defaults where fields are zero and refuses what makes no sense.
 func (c *Config) fill() error {

@@ -79,7 +79,8 @@ type MismatchRules struct {
 	Status int `json:"status"`
 }
 
-// StoredRules say which answers are kept and replayed. What is not kept left nothing behind, and its key is free.
+// StoredRules say which answers are kept and replayed. In transaction mode what is not kept left nothing behind, and its key
+// is free.
 type StoredRules struct {
 	// Statuses is "below 400", or "by rule" under a Config.Keep that says otherwise. A handler may overrule both.
 	Statuses string `json:"statuses"`

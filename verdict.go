@@ -21,7 +21,7 @@ func Keep(ctx context.Context) { say(ctx, keep) }
 
 // Discard makes the work that runs under ctx leave nothing, whatever it answers: its transaction is rolled back, the
 // answer is sent, and the key is free again. In lease mode, where nothing can be rolled back, it is the declaration that
-// the work took no effect and may be run again; call it before what fails, where that cannot call it.
+// the work took no effect and may be run again: call it where that is certain, on the way to the answer that says so.
 func Discard(ctx context.Context) { say(ctx, discard) }
 
 func say(ctx context.Context, what int32) {

@@ -20,15 +20,21 @@ func (e *entry) describe(now time.Time, whole bool) ichido.Entry {
 			r := e.record.Response
 			d.Response = &r
 		}
-	case e.lease == nil || e.lease.runs(now) || e.lease.rerun:
+	case e.lease == nil || e.lease.runs(now) || e.lease.rerun || e.lease.resumes:
 		d.State = ichido.InProgress
 	default:
 		d.State = ichido.Unknown
 	}
 	if l := e.lease; l != nil {
 		d.Route, d.Token, d.Attempts, d.Rerun, d.Asked = l.route, l.token, l.attempts, l.rerun, l.asked
+		d.Resumes = l.resumes
 		if e.listed == nil {
 			d.LeaseUntil = l.until
+		}
+		for _, s := range l.steps {
+			if whole {
+				d.Steps = append(d.Steps, s.Name)
+			}
 		}
 	}
 	return d

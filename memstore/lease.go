@@ -18,6 +18,9 @@ type lease struct {
 
 	asked      int
 	askedUntil time.Time // nobody else asks until then
+
+	resumes bool
+	steps   []ichido.KeptStep
 }
 
 func (l *lease) runs(now time.Time) bool { return now.Before(l.until) }
@@ -47,7 +50,7 @@ func (s *Store) hold(e *entry, claim ichido.Claim, now time.Time) ichido.Attempt
 // reclaim decides about a claim of an entry whose lease has run out, or is the claim's own. s.mu is held.
 func (s *Store) reclaim(e *entry, claim ichido.Claim, same bool, now time.Time) (ichido.Attempt, *ichido.Record, error) {
 	own := claim.Lease != nil && claim.Lease.Token == e.lease.token && e.lease.runs(now)
-	if own || same && claim.Lease != nil && claim.Lease.Rerun && e.lease.rerun {
+	if own || same && claim.Lease != nil && (e.lease.resumes || claim.Lease.Rerun && e.lease.rerun) {
 		return s.hold(e, claim, now), nil, nil
 	}
 	return nil, &ichido.Record{Fingerprint: e.record.Fingerprint, State: ichido.Unknown}, nil

@@ -39,6 +39,7 @@ type Config struct {
 var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Stepper   = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Pinger    = (*Store)(nil)

@@ -10,7 +10,7 @@ import (
 
 // unknown reports whether an entry can be asked about.
 func (e *entry) unknown(now time.Time) bool {
-	return e.listed == nil && e.lease != nil && !e.lease.runs(now) && !e.expired(now)
+	return e.listed == nil && e.lease != nil && !e.lease.resumes && !e.lease.runs(now) && !e.expired(now)
 }
 
 // Ask implements [ichido.Settler].
