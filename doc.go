@@ -22,10 +22,12 @@
 //	})))
 //
 // What this gives is "once" for everything inside that transaction. Work that leaves the database, such as a call to a
-// payment provider, is as idempotent as the other side is.
+// payment provider, is as idempotent as the other side is. For it there is [LeaseMode]: the claim is committed first, with
+// a lease that is renewed while the work runs, and the answer last. If the process dies in between, nobody can know
+// whether the work took effect, and nothing runs under the key until a [Resolver] or a person has settled it.
 //
 // The words of this package, in its names and messages: a key is chosen by the client, one per operation; a scope is
 // what it is unique within; the fingerprint recognises another request under the same key (mismatch, 422); an attempt
 // is one try at executing on the server, in progress (conflict, 409) until it ends; a record is what is stored of a
-// completed key, and answering from it is a replay.
+// completed key, in lease mode also of one that is in progress or unknown; answering from it is a replay.
 package ichido
