@@ -111,6 +111,18 @@ func (c *deadlineContext) resumes() bool {
 	return c.steps != nil && c.steps.begun.Load()
 }
 
+// keptSteps reports whether a step of the operation is kept.
+func (c *deadlineContext) keptSteps() bool {
+	c.mu.Lock()
+	ss := c.steps
+	c.mu.Unlock()
+	if ss == nil || !ss.mu.TryLock() {
+		return ss != nil
+	}
+	defer ss.mu.Unlock()
+	return len(ss.kept) > 0
+}
+
 // unfinished says why the work of c must not complete, if its steps are the reason.
 func (c *deadlineContext) unfinished() error {
 	c.mu.Lock()

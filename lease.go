@@ -355,6 +355,8 @@ func (h *heldLease) Abandon(ctx context.Context, cause error) error {
 	h.end()
 	if h.work != nil && h.work.verdict.said.Load() == discard {
 		cause = nil
+	} else if h.work != nil && cause == nil && h.work.keptSteps() {
+		cause = errStepsKept
 	}
 	for again, tries := pauses(ctx), 1; ; tries++ {
 		err := h.Attempt.Abandon(ctx, cause)
@@ -366,6 +368,9 @@ func (h *heldLease) Abandon(ctx context.Context, cause error) error {
 		}
 	}
 }
+
+// errStepsKept is why a refusal does not free a key.
+var errStepsKept = errors.New("ichido: steps of the operation are kept")
 
 func (h *heldLease) end() {
 	h.all.mu.Lock()

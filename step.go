@@ -55,6 +55,9 @@ type KeptStep struct {
 // runs the same ones in the same order up to where it gets. Where a kept step has another name, Step returns an error that
 // is ErrStepsChanged, and the attempt fails, whatever its handler makes of it; the kept results stay.
 //
+// Once a step is kept, an answer that is not kept does not free the key, a 4xx included, unless the work calls [Discard]: the
+// next attempt resumes. Undo by a step of its own what shall not last, and keep the answer ([Keep]).
+//
 // Other errors: ErrLost when the attempt has lost its lease: what do did is not kept, and the work should stop; ErrNoSteps
 // outside of lease mode; those of the store, after which a later attempt goes on.
 func Step[T any](ctx context.Context, name string, do func(ctx context.Context, key string) (T, error)) (T, error) {
@@ -130,12 +133,8 @@ func (s *StepRun) Seal(value any, err error) (KeptStep, error) {
 	case len(text) > stored.MaxBody:
 		return KeptStep{}, fmt.Errorf("ichido: step %s: its result has %d bytes of JSON; Config.Stored.MaxBody is %d", s.Name, len(text), stored.MaxBody)
 	}
-	r, packErr := stored.pack(s.steps.claimOf(s.Name), 200, nil, text)
-	if packErr != nil {
-		return KeptStep{}, packErr
-	}
-	kept := binary.AppendUvarint(nil, uint64(len(r.Header)))
-	return KeptStep{s.Name, append(append(kept, r.Header...), r.Body...)}, nil
+	sealed, sealErr := stored.sealText(s.steps.claimOf(s.Name), text)
+	return KeptStep{s.Name, sealed}, sealErr
 }
 
 // A keptResult is what is kept of a step, before it is encrypted.
@@ -343,11 +342,29 @@ func (ss *steps) look(ctx context.Context, s *StepRun, unknown error) (*KeptStep
 	}
 }
 
-// stored is how results are kept: like answers, but never without their body.
-func (ss *steps) stored() *Stored {
-	whole := ss.manager.config.Stored
-	whole.LocationOnly, whole.Allow, whole.Deny = false, nil, nil
-	return &whole
+func (ss *steps) stored() *Stored { return &ss.manager.config.Stored }
+
+// sealText returns the form in which text that is no answer is stored: like an answer's body, in one piece with its marks.
+func (s *Stored) sealText(claim *Claim, text []byte) ([]byte, error) {
+	whole := *s
+	whole.LocationOnly, whole.MaxBody = false, maxBuffered
+	r, err := whole.pack(claim, 200, nil, text)
+	if err != nil {
+		return nil, err
+	}
+	sealed := binary.AppendUvarint(nil, uint64(len(r.Header)))
+	return append(append(sealed, r.Header...), r.Body...), nil
+}
+
+// openText returns the text that sealText was given.
+func (s *Stored) openText(claim *Claim, sealed []byte) ([]byte, error) {
+	length, n := binary.Uvarint(sealed)
+	if n <= 0 || length > uint64(len(sealed)-n) {
+		return nil, errors.New("ichido: it is cut off")
+	}
+	rest := sealed[n:]
+	a, err := s.unpack(claim, Response{Status: 200, Header: rest[:length], Body: rest[length:]})
+	return a.body, err
 }
 
 // claimOf binds an encrypted result to its operation and step.
@@ -358,15 +375,10 @@ func (ss *steps) claimOf(name string) *Claim {
 
 // open decodes a kept step into value, and returns the reason if its error was final.
 func (ss *steps) open(k *KeptStep, value any) (reason *string, err error) {
-	length, n := binary.Uvarint(k.Result)
-	if n <= 0 || length > uint64(len(k.Result)-n) {
-		return nil, fmt.Errorf("ichido: step %s: what is kept of it cannot be read", k.Name)
-	}
-	rest := k.Result[n:]
-	a, err := ss.stored().unpack(ss.claimOf(k.Name), Response{Status: 200, Header: rest[:length], Body: rest[length:]})
+	text, err := ss.stored().openText(ss.claimOf(k.Name), k.Result)
 	var result keptResult
 	if err == nil {
-		err = json.Unmarshal(a.body, &result)
+		err = json.Unmarshal(text, &result)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ichido: step %s: what is kept of it cannot be read: %w", k.Name, err)

@@ -432,3 +432,26 @@ func TestStepsAreShown(t *testing.T) {
 		t.Errorf("Ask: %v, %v; nobody is asked about what resumes", asked, err)
 	}
 }
+
+// Who refuses after a step was kept has done something: the key stays with its request, unless the work says that it may go.
+func TestRefusalAfterAStep(t *testing.T) {
+	for _, discards := range []bool{false, true} {
+		runs := 0
+		h := newManager(t, memstore.New(nil), stepped(nil)).Wrap(handler(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = ichido.Step(r.Context(), "reserve", func(context.Context, string) (int, error) { runs++; return 1, nil })
+			if discards {
+				ichido.Discard(r.Context())
+			}
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}))
+		wantStatus(t, send(h, post("k", "{}")), 422)
+		other := send(h, post("k", `{"other":1}`))
+		if discards == (other.code() == "mismatch") {
+			t.Errorf("discards: %v; another request got %d %s", discards, other.status, other.body)
+		}
+		wantStatus(t, send(h, post("k", "{}")), 422)
+		if want := map[bool]int{false: 1, true: 3}[discards]; runs != want {
+			t.Errorf("discards: %v; the step ran %d times, want %d", discards, runs, want)
+		}
+	}
+}
