@@ -115,17 +115,24 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 			case err == nil && m.config.OnLapse == Hold && !resumes: // somebody settled the key as not done
 				_ = m.abandon(ctx, attempt, nil)
 				return nil, ErrUnknown
-			case err != nil && !isAnswer(err):
+			case err == nil && time.Since(began) >= m.config.AttemptTimeout: // enough for one request
+				_ = m.abandon(ctx, attempt, nil) // not the first, so the next request may run
+				return nil, ErrUnknown
+			case err != nil && !errors.Is(err, ErrInProgress) && !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrSerialization):
 				err = fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 			}
 		}
 		if err == nil {
 			m.flights.move(f, running)
+			before := began
 			if began.IsZero() {
 				began = time.Now()
 			}
 			var out outcome
 			out, err = m.try(ctx, attempt, &claim, j)
+			if errors.Is(err, errNotBegun) {
+				began = before
+			}
 			resumes = out.resumes
 			if err == nil {
 				if out.keep {
@@ -167,27 +174,27 @@ func (m *Manager) isNews(err error) bool {
 // claim begins an attempt. If one is in progress elsewhere and the policy is to wait, it asks again now and then,
 // holding nothing in between.
 func (m *Manager) claim(ctx context.Context, f *flight, claim Claim, p *patience) (Attempt, *Record, error) {
-	attempt, record, err := m.begin(ctx, claim)
+	attempt, record, err := m.begin(ctx, claim, m.config.Mode)
 	for pause := firstLook; errors.Is(err, ErrInProgress) && m.config.InProgress == Wait; pause = min(pause*3/2, longestLook) {
 		m.flights.move(f, elsewhere)
 		if !p.sleep(pause/2 + rand.N(pause)) {
 			return nil, nil, p.over()
 		}
-		attempt, record, err = m.lookAgain(claim, p)
+		attempt, record, err = m.lookAgain(claim, p, m.config.Mode)
 	}
 	return attempt, record, err
 }
 
 // lookAgain is begin for those who wait: few at once over all keys, so that many of them leave the store's
 // connections to others, and no longer than their patience.
-func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) {
+func (m *Manager) lookAgain(claim Claim, p *patience, mode Mode) (Attempt, *Record, error) {
 	select {
 	case m.looks <- struct{}{}:
 		defer func() { <-m.looks }()
 	case <-p.done():
 		return nil, nil, p.over()
 	}
-	attempt, record, err := m.begin(p.bounded, claim)
+	attempt, record, err := m.begin(p.bounded, claim, mode)
 	if attempt == nil && record == nil && p.bounded.Err() != nil {
 		err = p.over()
 	}
@@ -195,8 +202,8 @@ func (m *Manager) lookAgain(claim Claim, p *patience) (Attempt, *Record, error) 
 }
 
 // begin asks the store for the claim, for a bounded time, and tells answers from failures.
-func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
-	attempt, record, err := m.beginIn(ctx, claim)
+func (m *Manager) begin(ctx context.Context, claim Claim, mode Mode) (Attempt, *Record, error) {
+	attempt, record, err := m.beginIn(ctx, claim, mode)
 	if errors.Is(err, ErrMismatch) && len(m.config.Fingerprint.Secrets) > 1 {
 		err = ErrInProgress // secrets are being rotated: the same request may have another digest in another process
 	}
@@ -207,13 +214,15 @@ func (m *Manager) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 		return attempt, record, err
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err() // that is why the store did not answer
+	case errors.Is(err, ErrUnavailable):
+		return nil, nil, err
 	}
 	return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// beginIn begins an attempt in the mode of m, within the time that the store has.
-func (m *Manager) beginIn(ctx context.Context, claim Claim) (Attempt, *Record, error) {
-	if m.config.Mode == TransactionMode {
+// beginIn begins an attempt in a mode, within the time that the store has.
+func (m *Manager) beginIn(ctx context.Context, claim Claim, mode Mode) (Attempt, *Record, error) {
+	if mode == TransactionMode {
 		bounded := m.deadlines.within(ctx, m.config.StoreTimeout)
 		defer bounded.end()
 		return m.store.Begin(bounded, claim)
@@ -223,6 +232,7 @@ func (m *Manager) beginIn(ctx context.Context, claim Claim) (Attempt, *Record, e
 	claim.Lease = &Lease{
 		Token: newToken(), Duration: m.config.Lease, Rerun: m.config.OnLapse == Rerun,
 		UnknownRetention: m.config.UnknownRetention, Route: m.config.Route,
+		MaxAttempts: m.config.MaxAttempts, Request: claim.request,
 	}
 	return m.leases.begin(bounded, claim)
 }
@@ -240,7 +250,13 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, claim *Claim, j job)
 	working := m.deadlines.apart(ctx, m.config.AttemptTimeout)
 	working.flights, working.scope, working.key, working.manager = m.flights, claim.Scope, claim.Key, m
 	defer working.end()
-	out = j.run(attempt.Context(working))
+	inside := attempt.Context(working)
+	if h, ok := attempt.(*heldLease); ok && !h.good() {
+		returned = true
+		_ = m.abandon(ctx, attempt, nil)
+		return out, errNotBegun
+	}
+	out = j.run(inside)
 	out.resumes = working.resumes()
 	returned = true
 	if !out.keep {
@@ -250,6 +266,9 @@ func (m *Manager) try(ctx context.Context, attempt Attempt, claim *Claim, j job)
 	defer ending.end()
 	return out, attempt.Complete(ending, out.response)
 }
+
+// errNotBegun says that a lease was over before the work began.
+var errNotBegun = fmt.Errorf("the lease was over before the work began: %w", ErrLost)
 
 // errGone is why work failed whose goroutine panicked or exited.
 var errGone = errors.New("ichido: the work did not return")
@@ -309,7 +328,7 @@ func (m *Manager) follow(f *flight, claim Claim, p *patience) (*Record, error) {
 // ask asks the store about a request that follows a flight with another fingerprint, whose attempt runs in another
 // process. Some stores can tell a mismatch then. It returns nothing if the key is in progress.
 func (m *Manager) ask(claim Claim, p *patience) (*Record, error) {
-	attempt, record, err := m.lookAgain(claim, p)
+	attempt, record, err := m.lookAgain(claim, p, TransactionMode) // a transaction leaves nothing; a lease would be a record
 	switch {
 	case attempt != nil: // it has just ended; its record, or the leader's next look, says more
 		_ = m.abandon(p.ctx, attempt, nil)

@@ -89,7 +89,7 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r) // within an attempt of this very request: Wrap was applied twice
 		return
 	}
-	scope, err := m.scopeOf(r)
+	scope, principal, err := m.scopeOf(r)
 	if err != nil {
 		m.log.WarnContext(r.Context(), "ichido: a request has no principal", slog.Any("error", err))
 		m.refuse(w, r, noPrincipal, "", nil)
@@ -108,12 +108,20 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	c := call{m: m, w: w, r: r, body: body, next: next,
 		claim: Claim{Scope: scope, Key: key, Fingerprint: fingerprint, Retention: m.config.Retention}}
+	if m.config.Finish {
+		if c.claim.request, err = m.keepRequest(&c.claim, r, body, principal); err != nil {
+			m.refuse(w, r, unstorable, "", err)
+			return
+		}
+	}
 	record, err := m.execute(r.Context(), c.claim, &c)
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client left before anything began; there is nobody to answer
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
 		m.refuse(w, r, inProgress, "", nil) // a deadline that was set around; nothing is wrong with the store
+	case err != nil && c.mayHaveActed(err):
+		m.refuse(w, r, c.failure(unstorable), "", err)
 	case err != nil:
 		m.refuse(w, r, kindOf(err), "", err)
 	case record != nil:
@@ -189,11 +197,12 @@ type call struct {
 	abort     bool      // the last run wants the connection closed without an answer
 	discarded bool      // the last run said Discard
 	resumes   bool      // another attempt would go on where the last run ended
+	kept      bool      // the last run asked for its answer to be kept
 }
 
 // run calls the handler once, from the start.
 func (c *call) run(ctx context.Context) outcome {
-	c.rec, c.failed, c.abort = newRecorder(c.w, c.m.config.Stored.limit()), nil, false
+	c.rec, c.failed, c.abort, c.kept = newRecorder(c.w, c.m.config.Stored.limit()), nil, false, false
 	r := c.request(ctx)
 	c.failed = c.protect(r)
 	c.rec.finish()
@@ -214,6 +223,7 @@ func (c *call) run(ctx context.Context) outcome {
 			c.rec.err = err
 			return outcome{err: err}
 		}
+		c.kept = true
 		return outcome{keep: true, response: response}
 	case c.rec.status >= 500:
 		return outcome{err: ErrServerError}
@@ -285,6 +295,13 @@ func (c *call) answer() {
 	}
 }
 
+// mayHaveActed reports whether an error leaves open what the handler, which has run in this request, did: what the texts of
+// other problems say of the request would not be true.
+func (c *call) mayHaveActed(err error) bool {
+	return c.m.config.Mode == LeaseMode && c.rec != nil && !c.discarded &&
+		!errors.Is(err, ErrInProgress) && !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrCommitUnknown)
+}
+
 // failure names the problem of work that failed, in transaction mode k. In lease mode it may have left something.
 func (c *call) failure(k *kind) *kind {
 	switch {
@@ -337,7 +354,7 @@ type panicked struct {
 }
 
 func (p panicked) Error() string {
-	return fmt.Sprintf("the handler panicked: %v\n%s", p.value, p.stack)
+	return fmt.Sprintf("it panicked: %v\n%s", p.value, p.stack)
 }
 
 func (p panicked) Unwrap() error {

@@ -64,6 +64,8 @@ type Entry struct {
 	// Resumes says that the operation has steps: the next request with the key goes on after the last that is kept. Such
 	// an entry is InProgress as long as no attempt has completed it.
 	Resumes bool
+	// MaxAttempts is Lease.MaxAttempts of the last attempt.
+	MaxAttempts int
 	// Steps are the names of the steps that are kept, if the entry is from Look.
 	Steps []string
 }

@@ -2,6 +2,8 @@ package ichido
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,8 +43,8 @@ const (
 const (
 	beatsPerLease = 3 // how often a lease is renewed before it would run out
 	minLease      = 100 * time.Millisecond
-	maxClaims     = 3   // tries to hear of a claim
-	maxOrphans    = 100 // claims of unknown outcome that are given back at the same time
+	maxClaims     = 3    // tries to hear of a claim
+	maxOrphans    = 1000 // claims of unknown outcome that are given back at the same time
 )
 
 // leases keeps the leases of one process alive: one statement a beat for all of them.
@@ -55,8 +57,9 @@ type leases struct {
 	held     map[*heldLease]struct{}
 	beating  bool
 	hurry    chan struct{} // wakes the beat for a lease that is due earlier
+	claiming int           // claims on their way, and those that are given back
 	stopping bool
-	idle     chan struct{} // closed when nothing is held any more; nil while nobody waits
+	idle     chan struct{} // closed when nothing is held and no claim is on its way; nil while nobody waits
 	orphans  int
 }
 
@@ -103,19 +106,37 @@ func (ls *leases) drop(h *heldLease) {
 	ls.forget(h)
 }
 
+// holds reports whether the lease of an attempt is not known to be lost.
+func (ls *leases) holds(h *heldLease) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	_, held := ls.held[h]
+	return held
+}
+
 // forget is drop with ls.mu held.
 func (ls *leases) forget(h *heldLease) {
 	delete(ls.held, h)
-	if len(ls.held) > 0 {
-		return
-	}
-	if ls.beating {
+	if len(ls.held) == 0 && ls.beating {
 		ls.wake()
 	}
-	if ls.idle != nil {
+	ls.rest()
+}
+
+// rest tells Shutdown, if it waits, when there is nothing left. ls.mu is held.
+func (ls *leases) rest() {
+	if len(ls.held) == 0 && ls.claiming == 0 && ls.idle != nil {
 		close(ls.idle)
 		ls.idle = nil
 	}
+}
+
+// claims counts claims on their way.
+func (ls *leases) claims(n int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.claiming += n
+	ls.rest()
 }
 
 // due is when a lease is to be renewed; after its work's deadline never.
@@ -133,13 +154,13 @@ func (ls *leases) beat() {
 	defer timer.Stop()
 	failing := false
 	for {
-		due, over, ok := ls.next()
+		due, ok := ls.next()
 		if !ok {
 			return
 		}
 		now := time.Now()
-		if !over.IsZero() && !due.After(now) {
-			err := ls.renew(min(ls.timeout, over.Sub(now)/2)) // so that there is time for another try
+		if !due.After(now) {
+			err := ls.renew(now)
 			if err != nil && !failing {
 				ls.log.Warn("ichido: leases could not be renewed; trying again", slog.Any("error", err))
 			}
@@ -147,10 +168,7 @@ func (ls *leases) beat() {
 			if !failing {
 				continue
 			}
-			due = now.Add(minLease / 2)
-			if over.Before(due) {
-				due = over
-			}
+			due = now.Add(minLease / 4)
 		}
 		timer.Reset(time.Until(due))
 		select {
@@ -160,9 +178,9 @@ func (ls *leases) beat() {
 	}
 }
 
-// next drops the leases that are lost, and returns when the first of the others is due, and when the first of those that
-// may be renewed is lost. It reports false if none is left: then the heartbeat has ended.
-func (ls *leases) next() (due, over time.Time, ok bool) {
+// next drops the leases that are lost, and returns when the first of the others is due. It reports false if none is left:
+// then the heartbeat has ended.
+func (ls *leases) next() (due time.Time, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := time.Now()
@@ -173,11 +191,8 @@ func (ls *leases) next() (due, over time.Time, ok bool) {
 			continue
 		}
 		at, renewable := h.due()
-		switch {
-		case !renewable:
+		if !renewable {
 			at = end
-		case over.IsZero() || end.Before(over):
-			over = end
 		}
 		if due.IsZero() || at.Before(due) {
 			due = at
@@ -186,7 +201,16 @@ func (ls *leases) next() (due, over time.Time, ok bool) {
 	if due.IsZero() {
 		ls.beating = false
 	}
-	return due, over, ls.beating
+	return due, ls.beating
+}
+
+// about tells the operator which attempt it is.
+func (h *heldLease) about() slog.Attr { return about(h.claim.Lease.Route, h.claim.Scope, h.claim.Key) }
+
+// about names a key in the log, by its route and a digest: who can read the log must not get to know keys.
+func about(route, scope, key string) slog.Attr {
+	sum := sha256.Sum256([]byte(scope + "\x00" + key))
+	return slog.Group("operation", slog.String("route", route), slog.String("digest", hex.EncodeToString(sum[:8])))
 }
 
 // lose ends the work of an attempt whose lease is lost. ls.mu is held.
@@ -195,44 +219,51 @@ func (ls *leases) lose(h *heldLease) {
 	if h.ending {
 		return
 	}
-	ls.log.Warn("ichido: an attempt has lost its lease; its work is cancelled and its answer will be refused")
+	ls.log.Warn("ichido: an attempt has lost its lease; its work is cancelled and its answer will be refused", h.about())
 	if h.work != nil {
 		h.work.fail(ErrLeaseLost)
 	}
 }
 
-// renew renews all leases that may be, in one statement.
-func (ls *leases) renew(timeout time.Duration) error {
+// renew renews the leases that are due, or will be soon, in one statement. It leaves time for another try.
+func (ls *leases) renew(now time.Time) error {
 	var all []*heldLease
 	var asked []Held
+	timeout := ls.timeout
 	ls.mu.Lock()
 	for h := range ls.held {
-		if _, renewable := h.due(); renewable {
-			all = append(all, h)
-			asked = append(asked, Held{h.claim.Scope, h.claim.Key, h.claim.Lease.Token, h.claim.Lease.Duration})
+		due, renewable := h.due()
+		if !renewable || due.Sub(now) > h.claim.Lease.Duration/beatsPerLease/2 {
+			continue
 		}
+		all = append(all, h)
+		asked = append(asked, Held{h.claim.Scope, h.claim.Key, h.claim.Lease.Token, h.claim.Lease.Duration})
+		timeout = min(timeout, h.over().Sub(now)/2)
 	}
 	ls.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	sent := time.Now()
 	held, err := ls.store.Renew(ctx, asked)
-	if err == nil && len(held) != len(asked) {
-		err = fmt.Errorf("ichido: Renew of %d leases returned %d", len(asked), len(held))
-	}
-	if err != nil {
+	if len(held) != len(asked) {
+		if err == nil {
+			err = fmt.Errorf("ichido: Renew of %d leases returned %d", len(asked), len(held))
+		}
 		return err
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i, h := range all {
-		if held[i] {
+		if _, still := ls.held[h]; held[i] {
 			h.renewed = sent
-		} else if _, still := ls.held[h]; still {
+		} else if still && err == nil {
 			ls.lose(h)
 		}
 	}
-	return nil
+	return err
 }
 
 // begin claims a key in lease mode. A claim that failed may have been stored all the same: it is repeated, under the same
@@ -240,28 +271,44 @@ func (ls *leases) renew(timeout time.Duration) error {
 func (ls *leases) begin(ctx context.Context, claim Claim) (Attempt, *Record, error) {
 	ls.mu.Lock()
 	stopping := ls.stopping
+	ls.claiming++
 	ls.mu.Unlock()
+	defer ls.claims(-1)
 	if stopping {
-		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, ErrStopped)
+		return ls.look(ctx, claim)
 	}
+	uncertain := false // an earlier try may have been stored
 	for again, tries := pauses(ctx), 1; ; tries++ {
 		sent := time.Now()
 		attempt, record, err := ls.store.Begin(ctx, claim)
 		switch {
 		case attempt != nil:
 			return ls.hold(attempt, claim, sent), nil, nil
-		case record != nil || isAnswer(err) || errors.Is(err, ErrUnavailable):
-			return nil, record, err
-		case tries == maxClaims || !again():
-			go ls.disown(claim, sent)
-			return nil, nil, err
+		case record != nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch):
+			return nil, record, err // of another attempt: ours would have been recognised
+		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSerialization):
+			uncertain = true
 		}
+		if uncertain && tries < maxClaims && again() {
+			continue
+		}
+		if uncertain {
+			ls.claims(+1)
+			go ls.disown(claim, sent)
+		}
+		return nil, nil, err
 	}
 }
 
-// isAnswer reports whether an error of Begin is what the store has to say of the key, not a failure.
-func isAnswer(err error) bool {
-	return errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization)
+// look is begin for those who must not begin anything: it returns what the store has of the key.
+func (ls *leases) look(ctx context.Context, claim Claim) (Attempt, *Record, error) {
+	claim.Lease = nil
+	attempt, record, err := ls.store.Begin(ctx, claim)
+	if attempt != nil { // a transaction, which leaves nothing
+		_ = attempt.Abandon(ctx, nil)
+		err = fmt.Errorf("%w: %w", ErrUnavailable, ErrStopped)
+	}
+	return nil, record, err
 }
 
 // newToken returns a fencing token. It is random and not a count, because a count begins anew when the record of a key
@@ -285,20 +332,19 @@ func (ls *leases) disown(claim Claim, sent time.Time) {
 		ls.mu.Lock()
 		ls.orphans--
 		ls.mu.Unlock()
+		ls.claims(-1)
 	}()
 	if many {
+		ls.log.Warn("ichido: too many claims of unknown outcome; one is not given back, and its key may become unknown")
 		return
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), sent.Add(claim.Lease.Duration))
 	defer cancel()
-	for again := pauses(ctx); again(); {
+	for again := pauses(ctx); again(); { // until it is given back: what was sent may arrive late
 		bounded, cancel := context.WithTimeout(ctx, ls.timeout)
-		attempt, record, err := ls.store.Begin(bounded, claim)
-		if attempt != nil {
-			err = attempt.Abandon(bounded, nil)
-		}
+		err := ls.store.GiveBack(bounded, claim)
 		cancel()
-		if err == nil || record != nil || errors.Is(err, ErrLost) || isAnswer(err) && !errors.Is(err, ErrSerialization) {
+		if err == nil {
 			return
 		}
 	}
@@ -320,6 +366,14 @@ func pauses(ctx context.Context) func() bool {
 	}
 }
 
+// good reports whether the lease is not known to be lost, nor over by our own clock.
+func (h *heldLease) good() bool {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	_, held := h.all.held[h]
+	return held && time.Now().Before(h.over())
+}
+
 // Context implements [Attempt].
 func (h *heldLease) Context(parent context.Context) context.Context {
 	h.all.mu.Lock()
@@ -333,25 +387,41 @@ func (h *heldLease) Context(parent context.Context) context.Context {
 	return h.Attempt.Context(parent)
 }
 
-// Complete implements [Attempt]. The work is done and cannot be undone: what fails is tried again, as long as there is
-// time.
+// Complete implements [Attempt]. The work is done and cannot be undone: what fails is tried again, for the client as long
+// as ctx lasts, and after that as long as the lease is held.
 func (h *heldLease) Complete(ctx context.Context, response Response) error {
-	defer h.all.drop(h)
 	h.end()
 	for again := pauses(ctx); ; {
 		err := h.Attempt.Complete(ctx, response)
 		switch {
 		case err == nil || errors.Is(err, ErrLost):
+			h.all.drop(h)
 			return err
 		case !again():
+			go h.endLater(func(ctx context.Context) error { return h.Attempt.Complete(ctx, response) })
 			return fmt.Errorf("%w: %w", ErrCommitUnknown, err)
 		}
 	}
 }
 
+// endLater ends an attempt of which the store could not be told in time, as long as its lease is held.
+func (h *heldLease) endLater(end func(context.Context) error) {
+	defer h.all.drop(h)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for again := pauses(ctx); again() && h.all.holds(h); {
+		bounded, cancel := context.WithTimeout(ctx, h.all.timeout)
+		err := end(bounded)
+		cancel()
+		if err == nil || errors.Is(err, ErrLost) {
+			return
+		}
+	}
+	h.all.log.Warn("ichido: how an attempt ended could not be stored before its lease was lost; its key may become unknown", h.about())
+}
+
 // Abandon implements [Attempt]. Work that failed may have taken effect, unless it said by Discard that it has not.
 func (h *heldLease) Abandon(ctx context.Context, cause error) error {
-	defer h.all.drop(h)
 	h.end()
 	if h.work != nil && h.work.verdict.said.Load() == discard {
 		cause = nil
@@ -361,9 +431,14 @@ func (h *heldLease) Abandon(ctx context.Context, cause error) error {
 	for again, tries := pauses(ctx), 1; ; tries++ {
 		err := h.Attempt.Abandon(ctx, cause)
 		switch {
-		case errors.Is(err, ErrLost) && tries > 1:
-			return nil // an earlier try was heard
-		case err == nil || errors.Is(err, ErrLost) || !again():
+		case errors.Is(err, ErrLost) && tries > 1: // an earlier try was heard, or the lease has run out
+			err = nil
+			fallthrough
+		case err == nil || errors.Is(err, ErrLost):
+			h.all.drop(h)
+			return err
+		case !again():
+			go h.endLater(func(ctx context.Context) error { return h.Attempt.Abandon(ctx, cause) })
 			return err
 		}
 	}
@@ -381,12 +456,12 @@ func (h *heldLease) end() {
 // Shutdown lets the attempts in lease mode finish, of this Manager and of those that [Manager.With] made from it. Call it
 // after http.Server.Shutdown. New ones are refused with 503. When ctx ends, the context of those that still run ends
 // with ErrStopped as its cause, and they hand back their leases: their keys are unknown, or run again, at once instead of
-// when the lease has run out. Then Shutdown returns ctx's error. Attempts in transaction mode need none of this.
+// when the lease has run out. Then Shutdown returns ctx's error; it may take Config.StoreTimeout longer than ctx. Attempts in transaction mode need none of this.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	ls := m.leases
 	ls.mu.Lock()
 	ls.stopping = true
-	if len(ls.held) == 0 {
+	if len(ls.held) == 0 && ls.claiming == 0 {
 		ls.mu.Unlock()
 		return nil
 	}
@@ -400,35 +475,41 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if n := ls.handBack(context.WithoutCancel(ctx)); n > 0 {
-		return fmt.Errorf("ichido: %d attempts were still running and handed back their leases: %w", n, ctx.Err())
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), ls.timeout)
+	defer cancel()
+	n := ls.handBack(ending)
+	select {
+	case <-idle:
+		if n == 0 {
+			return nil // they were about to end
+		}
+	case <-ending.Done():
 	}
-	return nil
+	return fmt.Errorf("ichido: attempts that were still running and handed back their leases: %d: %w", n, ctx.Err())
 }
 
-// handBack ends all attempts and returns how many they were.
+// handBack ends the attempts whose work runs, and returns how many they were.
 func (ls *leases) handBack(ctx context.Context) int {
-	ctx, cancel := context.WithTimeout(ctx, ls.timeout)
-	defer cancel()
 	ls.mu.Lock()
 	var all []*heldLease
 	for h := range ls.held {
-		if !h.ending {
-			all = append(all, h)
+		if h.ending {
+			continue
+		}
+		all = append(all, h)
+		if h.work != nil {
+			h.work.fail(ErrStopped)
 		}
 	}
 	ls.mu.Unlock()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, looksAtOnce)
 	for _, h := range all {
-		if h.work != nil {
-			h.work.fail(ErrStopped)
-		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if err := h.Attempt.Abandon(ctx, ErrStopped); err != nil && !errors.Is(err, ErrLost) {
-				ls.log.Warn("ichido: a lease could not be handed back; it will run out", slog.Any("error", err))
+				ls.log.Warn("ichido: a lease could not be handed back; it will run out", slog.Any("error", err), h.about())
 			}
 			ls.drop(h)
 		})

@@ -26,7 +26,9 @@ type faultyStore struct {
 	begin    func(n int, do func() error) error // the n-th call of Begin
 	renew    func(n int, do func() error) error
 	complete func(n int, do func() error) error
+	abandon  func(n int, do func() error) error
 	begins   int
+	leased   int // of them in lease mode
 	renews   int
 	renewed  []int // leases in each renewal
 	finished int
@@ -49,10 +51,20 @@ func (s *faultyStore) count(n *int) int {
 	return *n
 }
 
+// made returns a count of calls.
+func (s *faultyStore) made(n *int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *n
+}
+
 func (s *faultyStore) Begin(ctx context.Context, claim ichido.Claim) (attempt ichido.Attempt, record *ichido.Record, err error) {
 	do := func() (err error) {
 		attempt, record, err = s.Store.Begin(ctx, claim)
 		return err
+	}
+	if claim.Lease != nil {
+		s.count(&s.leased)
 	}
 	if n := s.count(&s.begins); s.begin != nil {
 		err = s.begin(n, do)
@@ -92,6 +104,14 @@ func (a *faultyAttempt) Complete(ctx context.Context, response ichido.Response) 
 	do := func() error { return a.Attempt.Complete(ctx, response) }
 	if n := a.store.count(&a.store.finished); a.store.complete != nil {
 		return a.store.complete(n, do)
+	}
+	return do()
+}
+
+func (a *faultyAttempt) Abandon(ctx context.Context, cause error) error {
+	do := func() error { return a.Attempt.Abandon(ctx, cause) }
+	if a.store.abandon != nil {
+		return a.store.abandon(0, do)
 	}
 	return do()
 }
@@ -233,7 +253,7 @@ func TestHeartbeatEndsWithTheDeadline(t *testing.T) {
 		at(61 * time.Second)
 		wantUnknown(t, send(other, post("k", "{}")))
 		close(release)
-		wantUnknown(t, <-stuck)
+		wantProblem(t, <-stuck, 500, "attempt-failed")
 	})
 }
 
@@ -259,6 +279,7 @@ func TestLostLease(t *testing.T) {
 						cause, ended = context.Cause(r.Context()), now()
 						w.WriteHeader(201)
 					}))
+				wantProblem(t, send(h, post("k", "{}")), 500, "attempt-failed")
 				wantUnknown(t, send(h, post("k", "{}")))
 				if !errors.Is(cause, ichido.ErrLeaseLost) || ended > 30*time.Second+5*time.Second {
 					t.Errorf("the work ended after %v because of %v; want within its lease, ErrLeaseLost", ended, cause)
@@ -325,7 +346,7 @@ func TestRobbedAttemptOfAFreedKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantUnknown(t, <-owner)
+		wantProblem(t, <-owner, 500, "attempt-failed")
 		if runs != 1 {
 			t.Errorf("the work ran %d times in one request", runs)
 		}
@@ -358,7 +379,7 @@ func TestClaimNeverAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
 		store.begin = func(n int, do func() error) error {
-			if n <= 6 {
+			if n <= 3 {
 				return lost(do)
 			}
 			return do()
@@ -408,7 +429,7 @@ func TestCompletionFails(t *testing.T) {
 		h := newManager(t, store, leaseMode(nil)).Wrap(handler(func(w http.ResponseWriter, _ *http.Request) { runs++ }))
 		wantProblem(t, send(h, post("k", "{}")), 503, "commit-unknown")
 		wantProblem(t, send(h, post("k", "{}")), 409, "in-progress")
-		at(40 * time.Second)
+		at(2 * time.Minute) // renewals go on until the deadline, and then the lease runs out
 		wantUnknown(t, send(h, post("k", "{}")))
 		if runs != 1 {
 			t.Errorf("the work ran %d times", runs)
@@ -515,7 +536,7 @@ func TestShutdownHandsLeasesBack(t *testing.T) {
 			synctest.Wait()
 			grace, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			if err := m.Shutdown(grace); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 attempts") {
+			if err := m.Shutdown(grace); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "leases: 1") {
 				t.Errorf("Shutdown: %v", err)
 			}
 			if err := <-cause; !errors.Is(err, ichido.ErrStopped) {
@@ -610,5 +631,212 @@ func TestModesSideBySide(t *testing.T) {
 	}
 	if n := runs.Load(); n != 2 {
 		t.Errorf("%d runs, want one on each route", n)
+	}
+}
+
+// A claim that may be stored is given back, though the next try says for sure that it is not: nothing ran, and the key must
+// not become unknown.
+func TestClaimInDoubtAndThenRefused(t *testing.T) {
+	for _, refusal := range []error{ichido.ErrUnavailable, ichido.ErrSerialization} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaulty()
+			store.begin = func(n int, do func() error) error {
+				switch n {
+				case 1:
+					return lost(do)
+				case 2:
+					return refusal
+				}
+				return do()
+			}
+			h := newManager(t, store, leaseMode(nil)).Wrap(created("x"))
+			if a := send(h, post("k", "{}")); a.status != 503 && a.status != 201 {
+				t.Errorf("answered %d %s", a.status, a.body)
+			}
+			at(5 * time.Second)
+			if a := send(h, post("k", "{}")); a.status != 201 {
+				t.Errorf("%v: sent again: %d %s", refusal, a.status, a.body)
+			}
+		})
+	}
+}
+
+// Between the claim and the work the process is paused for longer than the lease: the work does not begin.
+func TestWorkDoesNotBeginAfterItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, runs := newFaulty(), 0
+		store.begin = func(n int, do func() error) error {
+			err := do()
+			if n == 1 {
+				at(40 * time.Second) // a pause, which no timeout ends
+			}
+			return err
+		}
+		h := newManager(t, store, leaseMode(nil)).Wrap(handler(func(w http.ResponseWriter, _ *http.Request) { runs++ }))
+		first := start(h, post("k", "{}"))
+		at(35 * time.Second)
+		if err := store.Settle(t.Context(), ichido.Settlement{Scope: testScope, Key: "k", How: ichido.SettledNotDone, By: "hanako"}); err != nil {
+			t.Fatal(err)
+		}
+		other := newManager(t, store, leaseMode(nil)).Wrap(created("the next"))
+		wantFirst(t, send(other, post("k", "{}")), "the next")
+		wantReplay(t, <-first, "the next")
+		if runs != 0 {
+			t.Error("the work began under a lease that was over")
+		}
+	})
+}
+
+// Another request under a key that runs elsewhere learns what it can without claiming anything.
+func TestProbeClaimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		elsewhere := newManager(t, store, leaseMode(nil)).Wrap(slow(10 * time.Second))
+		first := start(elsewhere, post("k", "{}"))
+		synctest.Wait()
+		waits := newManager(t, store, leaseMode(func(c *ichido.Config) { c.InProgress, c.WaitLimit = ichido.Wait, time.Minute })).Wrap(created("x"))
+		same := start(waits, post("k", "{}"))
+		synctest.Wait()
+		before := store.made(&store.leased)
+		wantProblem(t, send(waits, post("k", `{"other":1}`)), 422, "mismatch")
+		if store.made(&store.leased) != before {
+			t.Error("the other request made a claim of lease mode")
+		}
+		wantFirst(t, <-first, "attempt 0")
+		wantReplay(t, <-same, "attempt 0")
+	})
+}
+
+// The store is away when the work ends, for longer than the client waits: what is known is stored all the same.
+func TestEndingsOutliveTheirRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(w http.ResponseWriter, r *http.Request)
+		first int
+		later func(*testing.T, answer)
+	}{
+		"answer": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }, 503, func(t *testing.T, a answer) { wantReplay(t, a, "") }},
+		"nothing done": {func(w http.ResponseWriter, r *http.Request) {
+			ichido.Discard(r.Context())
+			w.WriteHeader(503)
+		}, 503, func(t *testing.T, a answer) { wantStatus(t, a, 299) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, runs := newFaulty(), 0
+				away := func(_ int, do func() error) error {
+					if now() < 8*time.Second {
+						return errConnection
+					}
+					return do()
+				}
+				store.complete, store.abandon = away, away
+				h := newManager(t, store, leaseMode(nil)).Wrap(handler(func(w http.ResponseWriter, r *http.Request) {
+					if runs++; runs == 1 {
+						c.do(w, r)
+						return
+					}
+					w.WriteHeader(299)
+				}))
+				wantStatus(t, send(h, post("k", "{}")), c.first)
+				wantTime(t, 5*time.Second)
+				wantProblem(t, send(h, post("k", "{}")), 409, "in-progress")
+				at(15 * time.Second)
+				c.later(t, send(h, post("k", "{}")))
+			})
+		})
+	}
+}
+
+// A lease that is lost for good ends the attempts to store the answer.
+func TestEndingsGiveUpWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.complete = func(int, func() error) error { return errConnection }
+		h := newManager(t, store, leaseMode(func(c *ichido.Config) { c.AttemptTimeout = time.Second })).Wrap(created("x"))
+		wantProblem(t, send(h, post("k", "{}")), 503, "commit-unknown")
+		at(2 * time.Minute)
+		before := store.made(&store.finished)
+		at(4 * time.Minute)
+		if store.made(&store.finished) != before {
+			t.Error("the answer is still being stored")
+		}
+	})
+}
+
+// Shutdown waits for claims on their way and for answers that are being stored; what is completed is replayed meanwhile.
+func TestShutdownWaitsForWhatIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		m := newManager(t, store, leaseMode(nil))
+		h := m.Wrap(created("x"))
+		wantFirst(t, send(h, post("old", "{}")), "x")
+		store.begin = func(_ int, do func() error) error {
+			if now() < 2*time.Second {
+				at(2 * time.Second)
+			}
+			return do()
+		}
+		store.complete = func(_ int, do func() error) error { time.Sleep(time.Second); return do() }
+		first := start(h, post("k", "{}"))
+		synctest.Wait()
+		stopped := make(chan error)
+		go func() { stopped <- m.Shutdown(context.Background()) }()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		wantTime(t, 3*time.Second)
+		wantFirst(t, <-first, "x")
+		wantReplay(t, send(h, post("old", "{}")), "x")
+		wantProblem(t, send(h, post("new", "{}")), 503, "store-unavailable")
+	})
+}
+
+// An answer that is being stored when Shutdown's time is over is waited for, a little.
+func TestShutdownWaitsForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		m := newManager(t, store, leaseMode(nil))
+		store.complete = func(_ int, do func() error) error { time.Sleep(3 * time.Second); return do() }
+		first := start(m.Wrap(created("x")), post("k", "{}"))
+		synctest.Wait()
+		grace, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := m.Shutdown(grace); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		wantTime(t, 3*time.Second)
+		wantFirst(t, <-first, "x")
+	})
+}
+
+// Short leases do not starve long ones, whose renewal they would hurry.
+func TestShortLeasesBesideLongOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.renew = func(_ int, do func() error) error { time.Sleep(80 * time.Millisecond); return do() }
+		m := newManager(t, store, leaseMode(func(c *ichido.Config) { c.AttemptTimeout = time.Hour }))
+		short, err := m.With(func(c *ichido.Config) { c.Lease = 150 * time.Millisecond })
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := start(m.Wrap(slow(5*time.Minute)), post("long", "{}"))
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				send(short.Wrap(slow(20*time.Second)), post(fmt.Sprint("short", i), "{}"))
+			}
+		})
+		wantFirst(t, <-long, "attempt 0")
+		stop()
+		wg.Wait()
+	})
+}
+
+// From lease mode a route goes back to transaction mode by its mode alone.
+func TestWithChangesTheModeBack(t *testing.T) {
+	m := newManager(t, memstore.New(nil), leaseMode(nil))
+	if _, err := m.With(func(c *ichido.Config) { c.Mode = ichido.TransactionMode }); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 type Manager struct {
 	store   Store
 	scope   ScopeFunc
-	config  Config // defaulted
+	given   Config // as the user gave it
+	config  Config // the same with defaults
 	log     *slog.Logger
 	flights *flights
 	looks   chan struct{} // limits how many waiters ask the store at once
@@ -117,6 +118,22 @@ type Config struct {
 	// RenamedSteps maps names of kept steps to those that the code has by now.
 	RenamedSteps map[string]string
 
+	// MaxAttempts is how many attempts an operation may have; after that its key is unknown. It bounds how often work that
+	// keeps failing is run again, by Rerun and by steps. Default: 20. A negative number sets no bound.
+	MaxAttempts int
+
+	// Finish keeps the request with its claim, so that [Manager.Finish] can run what was abandoned although the client never
+	// comes back: method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
+	// Accept-Language. It is encrypted under Stored.Secrets, and goes when the key is completed. Route is required with it.
+	Finish bool
+
+	// RequestFields are more fields that are kept with a request. Those that carry credentials are refused.
+	RequestFields []string
+
+	// Restore is given a request that was kept before it is run again, and the principal whose it was, so that the handler
+	// finds what handlers in front of Wrap had put into its context. Default: the request is run as it was kept.
+	Restore func(r *http.Request, principal string) (*http.Request, error)
+
 	// Resolver finds out whether an operation took effect whose key is unknown. Default: none; people settle it.
 	Resolver Resolver
 
@@ -175,16 +192,15 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 	if config != nil {
 		c = *config
 	}
-	if err := c.fill(); err != nil {
-		return nil, fmt.Errorf("ichido: New: %w", err)
-	}
-	if err := c.fillLease(store); err != nil {
+	given := c
+	if err := c.fill(store); err != nil {
 		return nil, fmt.Errorf("ichido: New: %w", err)
 	}
 	leaser, _ := store.(Leaser)
 	return &Manager{
 		store:   store,
 		scope:   scope,
+		given:   given,
 		config:  c,
 		log:     c.Logger,
 		flights: new(flights),
@@ -198,17 +214,17 @@ func New(store Store, scope ScopeFunc, config *Config) (*Manager, error) {
 }
 
 // With returns a Manager for other routes, on the same store and with the same scope, whose Config is that of m as change
-// leaves it.
+// leaves it. change gets the Config as it was given, without defaults. The heartbeats of lease mode are common to all
+// Managers that were made from one, and have the StoreTimeout and the Logger of the first.
 func (m *Manager) With(change func(*Config)) (*Manager, error) {
-	c := m.config
-	change(&c)
-	if err := c.fill(); err != nil {
-		return nil, fmt.Errorf("ichido: With: %w", err)
-	}
-	if err := c.fillLease(m.store); err != nil {
+	given := m.given
+	change(&given)
+	c := given
+	if err := c.fill(m.store); err != nil {
 		return nil, fmt.Errorf("ichido: With: %w", err)
 	}
 	other := *m
+	other.given = given
 	other.config, other.log, other.pace, other.resolves = c, c.Logger, new(pace), make(chan struct{}, resolvesAtOnce)
 	return &other, nil
 }
@@ -236,12 +252,17 @@ func fillDurations(fields ...durationField) error {
 func (c *Config) fillLease(store Store) error {
 	switch c.Mode {
 	case TransactionMode:
-		for name, set := range map[string]bool{
-			"Lease": c.Lease != 0, "OnLapse": c.OnLapse != Hold, "Route": c.Route != "", "Resolver": c.Resolver != nil,
-			"StepSecret": c.StepSecret != nil, "RenamedSteps": c.RenamedSteps != nil, "ResolveTimeout": c.ResolveTimeout != 0, "UnknownRetention": c.UnknownRetention != 0, "Contact": c.Contact != "",
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{
+			{"Lease", c.Lease != 0}, {"OnLapse", c.OnLapse != Hold}, {"Route", c.Route != ""}, {"MaxAttempts", c.MaxAttempts != 0},
+			{"Resolver", c.Resolver != nil}, {"ResolveTimeout", c.ResolveTimeout != 0}, {"UnknownRetention", c.UnknownRetention != 0},
+			{"Contact", c.Contact != ""}, {"StepSecret", c.StepSecret != nil}, {"RenamedSteps", c.RenamedSteps != nil},
+			{"Finish", c.Finish}, {"RequestFields", c.RequestFields != nil}, {"Restore", c.Restore != nil},
 		} {
-			if set {
-				return fmt.Errorf("the field Config.%s belongs to lease mode; set Config.Mode to LeaseMode, or leave it out", name)
+			if f.set {
+				return fmt.Errorf("the field Config.%s belongs to lease mode; set Config.Mode to LeaseMode, or leave it out", f.name)
 			}
 		}
 		return nil
@@ -257,6 +278,12 @@ func (c *Config) fillLease(store Store) error {
 		durationField{"ResolveTimeout", &c.ResolveTimeout, 10 * time.Second},
 		durationField{"UnknownRetention", &c.UnknownRetention, 30 * 24 * time.Hour},
 	); err != nil {
+		return err
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 20
+	}
+	if err := c.fillFinish(store); err != nil {
 		return err
 	}
 	_, settles := store.(Settler)
@@ -288,7 +315,10 @@ const (
 )
 
 // fill puts defaults where fields are zero and refuses what makes no sense.
-func (c *Config) fill() error {
+func (c *Config) fill(store Store) error {
+	if err := c.fillLease(store); err != nil {
+		return err
+	}
 	if err := fillDurations(
 		durationField{"WaitLimit", &c.WaitLimit, 30 * time.Second},
 		durationField{"Retention", &c.Retention, 24 * time.Hour},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -70,30 +71,39 @@ func (m *Manager) unblock(ctx context.Context, claim *Claim, record *Record, j j
 	}
 	select {
 	case m.resolves <- struct{}{}:
-		defer func() { <-m.resolves }()
 	default:
 		return false // enough are being asked about; the sweep, or the next request, may find out
 	}
-	settled, _, err := m.resolve(ctx, Question{Scope: claim.Scope, Key: claim.Key})
+	keys, err := m.reserve(ctx, Question{Scope: claim.Scope, Key: claim.Key, Limit: 1})
+	settled := false
+	if err != nil || len(keys) == 0 {
+		<-m.resolves
+	} else {
+		settled, err = m.resolve(ctx, keys[0])
+	}
 	if err != nil {
-		m.log.WarnContext(ctx, "ichido: an unknown key could not be settled", slog.Any("error", err))
+		m.log.WarnContext(ctx, "ichido: an unknown key could not be settled", slog.Any("error", err), about(m.config.Route, claim.Scope, claim.Key))
 	}
 	return settled
 }
 
-// resolve asks the Resolver about one unknown key of the question, and reports whether it was settled, and whether there
-// was one.
-func (m *Manager) resolve(ctx context.Context, q Question) (settled, found bool, err error) {
-	settler := m.store.(Settler) // fillLease has seen to it
-	q.Limit, q.Patience = 1, m.config.ResolveTimeout+m.config.StoreTimeout
-	keys, err := m.askStore(ctx, settler, q)
-	if err != nil || len(keys) == 0 {
-		return false, false, err
-	}
-	key := keys[0]
+// reserve reserves the keys of a question, for as long as it takes to ask about all of them, one after the other.
+func (m *Manager) reserve(ctx context.Context, q Question) ([]UnknownKey, error) {
+	q.Patience = time.Duration(q.Limit) * (m.config.ResolveTimeout + m.config.StoreTimeout)
+	bounded := m.deadlines.apart(ctx, m.config.StoreTimeout)
+	defer bounded.end()
+	return m.store.(Settler).Ask(bounded, q) // fillLease has seen to it
+}
+
+// resolve asks the Resolver about a key that is reserved, and reports whether it is settled now. The caller has taken a
+// place in m.resolves, which is given back when the Resolver returns.
+func (m *Manager) resolve(ctx context.Context, key UnknownKey) (settled bool, err error) {
 	resolution, err := m.askResolver(ctx, key)
 	if err != nil {
-		m.log.WarnContext(ctx, "ichido: the Resolver failed; the key stays unknown", slog.Any("error", err))
+		m.log.WarnContext(ctx, "ichido: the Resolver failed; the key stays unknown", slog.Any("error", err), about(key.Route, key.Scope, key.Key))
+	}
+	if errors.Is(err, errResolverLate) {
+		return false, nil // it may still be at it: the key stays reserved
 	}
 	s := Settlement{Scope: key.Scope, Key: key.Key, Token: key.Token, How: resolution.how, Retention: m.config.Retention,
 		By: resolverName, Reason: resolution.reason}
@@ -104,30 +114,29 @@ func (m *Manager) resolve(ctx context.Context, q Question) (settled, found bool,
 			err = fmt.Errorf("its status is %d", resolution.status)
 		}
 		if err != nil {
-			m.log.WarnContext(ctx, "ichido: the answer of the Resolver cannot be stored; the key stays unknown", slog.Any("error", err))
+			m.log.WarnContext(ctx, "ichido: the answer of the Resolver cannot be stored; the key stays unknown",
+				slog.Any("error", err), about(key.Route, key.Scope, key.Key))
 			s.How = StillUnknown
 		}
 	}
 	ending := m.deadlines.apart(ctx, m.config.StoreTimeout)
 	defer ending.end()
-	switch err := settler.Settle(ending, s); {
+	switch err := m.store.(Settler).Settle(ending, s); {
 	case errors.Is(err, ErrNotUnknown) || errors.Is(err, ErrNoRecord) || errors.Is(err, ErrInProgress):
-		return true, true, nil // somebody else settled it
+		return true, nil // somebody else settled it
 	case err != nil:
-		return false, true, err
+		return false, err
 	}
-	return s.How != StillUnknown, true, nil
+	return s.How != StillUnknown, nil
 }
 
-func (m *Manager) askStore(ctx context.Context, settler Settler, q Question) ([]UnknownKey, error) {
-	bounded := m.deadlines.apart(ctx, m.config.StoreTimeout)
-	defer bounded.end()
-	return settler.Ask(bounded, q)
-}
+var errResolverLate = errors.New("it did not answer in time")
 
-// askResolver calls the Resolver, for a bounded time. A Resolver that does not heed its context is left behind.
+// askResolver calls the Resolver, for a bounded time. A Resolver that does not heed its context is left behind, and keeps its
+// place in m.resolves.
 func (m *Manager) askResolver(ctx context.Context, key UnknownKey) (Resolution, error) {
 	bounded := m.deadlines.apart(ctx, m.config.ResolveTimeout)
+	defer bounded.end()
 	type said struct {
 		resolution Resolution
 		err        error
@@ -137,13 +146,13 @@ func (m *Manager) askResolver(ctx context.Context, key UnknownKey) (Resolution, 
 		var s said
 		defer func() {
 			if p := recover(); p != nil {
-				s = said{err: fmt.Errorf("it panicked: %v", p)}
+				s = said{err: panicked{p, debug.Stack()}}
 			}
+			<-m.resolves
 			answered <- s
 		}()
 		s.resolution, s.err = m.config.Resolver(bounded, key)
 	}()
-	defer bounded.end()
 	select {
 	case s := <-answered:
 		if s.err != nil {
@@ -151,12 +160,15 @@ func (m *Manager) askResolver(ctx context.Context, key UnknownKey) (Resolution, 
 		}
 		return s.resolution, nil
 	case <-bounded.Done():
-		return Resolution{}, fmt.Errorf("it did not answer within %s", m.config.ResolveTimeout)
+		return Resolution{}, fmt.Errorf("%w (%s)", errResolverLate, m.config.ResolveTimeout)
 	}
 }
 
-// maxSweep bounds one sweep: what is left is for the next.
-const maxSweep = 1000
+// A sweep reserves a few keys at a time, and ends after many: what is left is for the next.
+const (
+	sweepBatch = 20
+	maxSweep   = 1000
+)
 
 // Sweep asks the Resolver about the unknown keys of Config.Route that are due, one after the other, and returns how many
 // there were and how many of them it settled, also when it returns an error. Several processes may sweep at once. A key is
@@ -166,24 +178,30 @@ func (m *Manager) Sweep(ctx context.Context) (asked, settled int, err error) {
 		return 0, 0, errors.New("ichido: Sweep: the field Config.Resolver is nil")
 	}
 	for asked < maxSweep {
-		if err := ctx.Err(); err != nil {
-			return asked, settled, err
-		}
-		done, found, err := m.resolve(ctx, Question{Route: m.config.Route})
-		if found {
-			asked++
-		}
-		if done {
-			settled++
-		}
+		keys, err := m.reserve(ctx, Question{Route: m.config.Route, Limit: sweepBatch})
 		if err != nil {
 			return asked, settled, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		if !found {
+		for _, key := range keys {
+			select {
+			case m.resolves <- struct{}{}:
+			case <-ctx.Done():
+				return asked, settled, ctx.Err()
+			}
+			asked++
+			done, err := m.resolve(ctx, key)
+			if done {
+				settled++
+			}
+			if err != nil {
+				return asked, settled, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			}
+		}
+		if len(keys) < sweepBatch {
 			break
 		}
 	}
-	return asked, settled, nil
+	return asked, settled, ctx.Err()
 }
 
 // SweepEvery calls [Manager.Sweep] at once and then every interval, which must be positive, until ctx ends. It tells

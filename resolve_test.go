@@ -193,3 +193,23 @@ func TestContact(t *testing.T) {
 		}
 	}
 }
+
+// A Resolver that answers late about an attempt does not settle the next one.
+func TestResolverSettlesWhatItWasAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		_, h := resolving(t, store, func(context.Context, ichido.UnknownKey) (ichido.Resolution, error) {
+			// In the meantime a person frees the key, and the next attempt fails, too.
+			if err := store.Settle(t.Context(), ichido.Settlement{Scope: testScope, Key: "k", How: ichido.SettledNotDone, By: "hanako"}); err != nil {
+				t.Error(err)
+			}
+			send(newManager(t, store, leaseMode(nil)).Wrap(handler(func(http.ResponseWriter, *http.Request) { panic("again") })), post("k", "{}"))
+			return ichido.NotDone(), nil // of the first one
+		})
+		send(h, post("k", "{}"))
+		wantUnknown(t, send(h, post("k", "{}")))
+		if _, err := store.Look(t.Context(), testScope, "k"); err != nil {
+			t.Errorf("the second attempt was settled by an answer about the first: %v", err)
+		}
+	})
+}

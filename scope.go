@@ -11,18 +11,18 @@ import (
 // scopeOf returns the scope of a request: principal, method and route, as in "taro POST /reservations". The route is
 // the pattern under which the handler is registered at a http.ServeMux, else the path. Spaces in the principal are
 // escaped, so that no principal can pose as another one's route. Under Config.AcrossRoutes it is the principal alone.
-func (m *Manager) scopeOf(r *http.Request) (string, error) {
-	principal, err := m.scope(r)
+func (m *Manager) scopeOf(r *http.Request) (scope, principal string, err error) {
+	principal, err = m.scope(r)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if principal == "" {
-		return "", errNoPrincipal
+		return "", "", errNoPrincipal
 	}
 	if m.config.AcrossRoutes {
-		return bounded(escapePrincipal(principal)), nil
+		return bounded(escapePrincipal(principal)), principal, nil
 	}
-	return bounded(escapePrincipal(principal)) + " " + r.Method + " " + bounded(route(r)), nil
+	return bounded(escapePrincipal(principal)) + " " + r.Method + " " + bounded(route(r)), principal, nil
 }
 
 // bounded keeps a part of the scope short enough for an index: of a long one it keeps the beginning and the digest.

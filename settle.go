@@ -24,7 +24,7 @@ type Settler interface {
 	//   - SettledNotDone deletes the record: the key is free;
 	//   - SettledDeleted deletes the record, whether unknown or completed: the key is free.
 	//
-	// Errors: ErrNoRecord if the key has none; ErrInProgress if an attempt holds a running lease; ErrNotUnknown if it is
+	// Errors: one that names the field if By is empty; ErrNoRecord if the key has none; ErrInProgress if an attempt holds a running lease; ErrNotUnknown if it is
 	// completed, unless it shall be deleted, or if the record does not carry settlement.Token.
 	Settle(ctx context.Context, settlement Settlement) error
 }

@@ -62,7 +62,7 @@ type KeptStep struct {
 // outside of lease mode; those of the store, after which a later attempt goes on.
 func Step[T any](ctx context.Context, name string, do func(ctx context.Context, key string) (T, error)) (T, error) {
 	return RunStep(ctx, name, func(ctx context.Context, s *StepRun) (value T, err error) {
-		if value, err = do(ctx, s.Key); err != nil && !isFinal(err) {
+		if value, err = do(ctx, s.Key); err != nil && !IsFinal(err) {
 			return value, err
 		}
 		kept, sealErr := s.Seal(value, err)
@@ -102,7 +102,8 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-func isFinal(err error) bool { return errors.As(err, new(final)) }
+// IsFinal reports whether an error was made by [Final], for stores whose steps are transactions.
+func IsFinal(err error) bool { return errors.As(err, new(final)) }
 
 // A StepRun is a step that is about to run, for stores that keep its result in a transaction of their own.
 type StepRun struct {
@@ -176,7 +177,7 @@ func RunStep[T any](ctx context.Context, name string, run func(ctx context.Conte
 			if kept, err = ss.look(ctx, s, err); err != nil {
 				return value, err
 			}
-		case err == nil || isFinal(err):
+		case err == nil || IsFinal(err):
 			ss.kept = append(ss.kept, KeptStep{Name: name})
 			// What later attempts get went through JSON.
 			return reread(value, s, err)

@@ -73,6 +73,8 @@ type Claim struct {
 	Reruns int
 	// Lease makes the attempt one of lease mode. nil means transaction mode.
 	Lease *Lease
+
+	request []byte // Lease.Request of the attempt to come
 }
 
 // A Lease is what a claim in lease mode asks for.
@@ -89,6 +91,12 @@ type Lease struct {
 	UnknownRetention time.Duration
 	// Route names the kind of work, for those who settle it later. It may be empty.
 	Route string
+	// MaxAttempts is how many attempts there may be, if not zero: a record that had so many is Unknown when the lease of the
+	// last one has run out, whatever else says that it runs again. It is stored.
+	MaxAttempts int
+	// Request is what [Finisher].Abandoned returns, opaque to the store; nil if the operation cannot be finished without
+	// its client. It is stored with a new record, stays while attempts follow each other, and goes with the completion.
+	Request []byte
 }
 
 // A State is what is known of an operation. A key without a record is unregistered, which is no State.
@@ -194,8 +202,30 @@ type Leaser interface {
 
 	// Renew extends the leases of attempts to now plus their Duration, in one statement for all of them, and reports for
 	// each whether it is still held: the record carries the token, is in progress, and its lease had not run out. A lease
-	// that ran out is never renewed, even if nobody has taken it over.
+	// that ran out is never renewed, even if nobody has taken it over. With an error it may return held all the same: those
+	// that are true are renewed, and of the others nothing is known.
 	Renew(ctx context.Context, leases []Held) (held []bool, err error)
+
+	// GiveBack is Abandon, without a cause, of the attempt that Begin would have returned for the claim: for a claim of which
+	// it is not known whether it was stored. It stores nothing. It returns ErrLost if there is nothing to give back.
+	GiveBack(ctx context.Context, claim Claim) error
+}
+
+// A Finisher is a [Stepper] that hands out operations whose attempts were abandoned, so that somebody finishes them although
+// their clients never come back.
+type Finisher interface {
+	Stepper
+
+	// Abandoned reserves operations that have a Request and would be run again by the next claim, as Ask reserves keys that
+	// are unknown: for the time of question.Patience nobody else gets them from Abandoned, they count as asked about, and
+	// are due again after growing pauses. question.Key is empty.
+	Abandoned(ctx context.Context, question Question) ([]AbandonedKey, error)
+}
+
+// An AbandonedKey is a key whose operation waits for another attempt.
+type AbandonedKey struct {
+	UnknownKey
+	Request []byte // Lease.Request of its first attempt
 }
 
 // A Held is the lease of an attempt, as [Leaser].Renew takes it.

@@ -20,14 +20,14 @@ func (e *entry) describe(now time.Time, whole bool) ichido.Entry {
 			r := e.record.Response
 			d.Response = &r
 		}
-	case e.lease == nil || e.lease.runs(now) || e.lease.rerun || e.lease.resumes:
+	case e.lease == nil || e.lease.runs(now) || e.lease.again():
 		d.State = ichido.InProgress
 	default:
 		d.State = ichido.Unknown
 	}
 	if l := e.lease; l != nil {
 		d.Route, d.Token, d.Attempts, d.Rerun, d.Asked = l.route, l.token, l.attempts, l.rerun, l.asked
-		d.Resumes = l.resumes
+		d.Resumes, d.MaxAttempts = l.resumes, l.maxAttempts
 		if e.listed == nil {
 			d.LeaseUntil = l.until
 		}

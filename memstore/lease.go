@@ -19,8 +19,15 @@ type lease struct {
 	asked      int
 	askedUntil time.Time // nobody else asks until then
 
-	resumes bool
-	steps   []ichido.KeptStep
+	resumes     bool
+	steps       []ichido.KeptStep
+	maxAttempts int
+	request     []byte
+}
+
+// again reports whether another attempt may follow, if the next claim agrees.
+func (l *lease) again() bool {
+	return (l.rerun || l.resumes) && (l.maxAttempts == 0 || l.attempts < l.maxAttempts)
 }
 
 func (l *lease) runs(now time.Time) bool { return now.Before(l.until) }
@@ -28,10 +35,10 @@ func (l *lease) runs(now time.Time) bool { return now.Before(l.until) }
 // lease begins the first attempt of a key. s.mu is held.
 func (s *Store) lease(k ichido.EntryID, claim ichido.Claim, now time.Time) (ichido.Attempt, *ichido.Record, error) {
 	if len(s.entries)-s.completed.Len() >= s.max {
-		return nil, nil, fmt.Errorf("memstore: %d keys are in progress or unknown, which is as many as Config.MaxRecords allows", s.max)
+		return nil, nil, fmt.Errorf("%w: memstore: %d keys are in progress or unknown, which is as many as Config.MaxRecords allows", ichido.ErrUnavailable, s.max)
 	}
 	e := &entry{id: k, record: ichido.Record{Fingerprint: claim.Fingerprint, State: ichido.Unknown}, created: now}
-	e.lease = &lease{route: claim.Lease.Route}
+	e.lease = &lease{route: claim.Lease.Route, request: claim.Lease.Request}
 	s.entries[k] = e
 	return s.hold(e, claim, now), nil, nil
 }
@@ -42,6 +49,7 @@ func (s *Store) hold(e *entry, claim ichido.Claim, now time.Time) ichido.Attempt
 	if l.token != claim.Lease.Token {
 		l.attempts++
 	}
+	l.maxAttempts = claim.Lease.MaxAttempts
 	l.token, l.rerun, l.until = claim.Lease.Token, claim.Lease.Rerun, now.Add(claim.Lease.Duration)
 	e.expires = now.Add(claim.Lease.UnknownRetention)
 	return &leaseAttempt{s, e.id, claim}
@@ -50,7 +58,7 @@ func (s *Store) hold(e *entry, claim ichido.Claim, now time.Time) ichido.Attempt
 // reclaim decides about a claim of an entry whose lease has run out, or is the claim's own. s.mu is held.
 func (s *Store) reclaim(e *entry, claim ichido.Claim, same bool, now time.Time) (ichido.Attempt, *ichido.Record, error) {
 	own := claim.Lease != nil && claim.Lease.Token == e.lease.token && e.lease.runs(now)
-	if own || same && claim.Lease != nil && (e.lease.resumes || claim.Lease.Rerun && e.lease.rerun) {
+	if own || same && claim.Lease != nil && e.lease.again() && (e.lease.resumes || claim.Lease.Rerun) {
 		return s.hold(e, claim, now), nil, nil
 	}
 	return nil, &ichido.Record{Fingerprint: e.record.Fingerprint, State: ichido.Unknown}, nil
@@ -123,4 +131,9 @@ func (a *leaseAttempt) Abandon(_ context.Context, cause error) error {
 		e.expires = now.Add(a.claim.Lease.UnknownRetention)
 	}
 	return nil
+}
+
+// GiveBack implements [ichido.Leaser].
+func (s *Store) GiveBack(ctx context.Context, claim ichido.Claim) error {
+	return (&leaseAttempt{s, ichido.EntryID{Scope: claim.Scope, Key: claim.Key}, claim}).Abandon(ctx, nil)
 }

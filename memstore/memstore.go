@@ -39,7 +39,7 @@ type Config struct {
 var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
-	_ ichido.Stepper   = (*Store)(nil)
+	_ ichido.Finisher  = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Pinger    = (*Store)(nil)
@@ -148,6 +148,9 @@ func (s *Store) remove(e *entry) {
 // complete stores an answer. s.mu is held.
 func (s *Store) complete(e *entry, response ichido.Response, retention time.Duration) {
 	e.record.State, e.record.Response = ichido.Completed, response
+	if e.lease != nil {
+		e.lease.request = nil
+	}
 	e.created = time.Now()
 	e.expires = e.created.Add(retention)
 	e.listed = s.completed.PushBack(e)

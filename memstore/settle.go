@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,11 +11,34 @@ import (
 
 // unknown reports whether an entry can be asked about.
 func (e *entry) unknown(now time.Time) bool {
-	return e.listed == nil && e.lease != nil && !e.lease.resumes && !e.lease.runs(now) && !e.expired(now)
+	return e.waits(now) && !(e.lease.resumes && e.lease.again())
+}
+
+// waits reports whether an entry has no answer and nobody is at it.
+func (e *entry) waits(now time.Time) bool {
+	return e.listed == nil && e.lease != nil && !e.lease.runs(now) && !e.expired(now)
 }
 
 // Ask implements [ichido.Settler].
 func (s *Store) Ask(ctx context.Context, q ichido.Question) ([]ichido.UnknownKey, error) {
+	due, err := s.reserve(ctx, q, (*entry).unknown)
+	unknown := make([]ichido.UnknownKey, len(due))
+	for i, k := range due {
+		unknown[i] = k.UnknownKey
+	}
+	return unknown, err
+}
+
+// Abandoned implements [ichido.Finisher].
+func (s *Store) Abandoned(ctx context.Context, q ichido.Question) ([]ichido.AbandonedKey, error) {
+	q.Key = ""
+	return s.reserve(ctx, q, func(e *entry, now time.Time) bool {
+		return e.waits(now) && e.lease.request != nil && e.lease.again()
+	})
+}
+
+// reserve reserves entries for a question.
+func (s *Store) reserve(ctx context.Context, q ichido.Question, fits func(*entry, time.Time) bool) ([]ichido.AbandonedKey, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -24,7 +48,7 @@ func (s *Store) Ask(ctx context.Context, q ichido.Question) ([]ichido.UnknownKey
 	var due []*entry
 	for _, e := range s.entries {
 		switch {
-		case !e.unknown(now) || now.Before(e.lease.askedUntil):
+		case !fits(e, now) || now.Before(e.lease.askedUntil):
 		case q.Key != "" && e.id == ichido.EntryID{Scope: q.Scope, Key: q.Key}:
 			due = append(due, e)
 		case q.Key == "" && e.lease.route == q.Route && !now.Before(e.lease.askedUntil.Add(pause(e.lease.asked))):
@@ -35,15 +59,15 @@ func (s *Store) Ask(ctx context.Context, q ichido.Question) ([]ichido.UnknownKey
 	if q.Key == "" {
 		due = due[:min(len(due), q.Limit)]
 	}
-	unknown := make([]ichido.UnknownKey, len(due))
+	reserved := make([]ichido.AbandonedKey, len(due))
 	for i, e := range due {
 		l := e.lease
 		l.asked++
 		l.askedUntil = now.Add(q.Patience)
-		unknown[i] = ichido.UnknownKey{Scope: e.id.Scope, Key: e.id.Key, Route: l.route, Fingerprint: e.record.Fingerprint,
-			Token: l.token, Attempts: l.attempts, Asked: l.asked, CreatedAt: e.created, Since: l.until}
+		reserved[i] = ichido.AbandonedKey{Request: l.request, UnknownKey: ichido.UnknownKey{Scope: e.id.Scope, Key: e.id.Key, Route: l.route, Fingerprint: e.record.Fingerprint,
+			Token: l.token, Attempts: l.attempts, Asked: l.asked, CreatedAt: e.created, Since: l.until}}
 	}
-	return unknown, nil
+	return reserved, nil
 }
 
 // pause is how long a sweep waits after the asked-th question.
@@ -64,6 +88,8 @@ func (s *Store) Settle(ctx context.Context, t ichido.Settlement) error {
 	now := time.Now()
 	e := s.entries[ichido.EntryID{Scope: t.Scope, Key: t.Key}]
 	switch {
+	case t.By == "":
+		return errors.New("memstore: the field Settlement.By is empty; it names who settles the key")
 	case e == nil || e.expired(now):
 		return ichido.ErrNoRecord
 	case e.listed != nil && t.How != ichido.SettledDeleted:

@@ -36,8 +36,8 @@ func Tx(ctx context.Context) pgx.Tx {
 	switch t := ctx.Value(txKey{}).(type) {
 	case pgx.Tx:
 		return t
-	case noTx:
-		panic("pgstore: Tx: an attempt in lease mode has no transaction, because its claim is committed before the work and its answer after it; use the pool, or transaction mode")
+	case *leaseAttempt:
+		panic("pgstore: Tx: an attempt in lease mode has no transaction, because its claim is committed before the work and its answer after it; use the pool, TxStep, or transaction mode")
 	default:
 		panic("pgstore: Tx: the context is not that of an attempt; take it from the request that a handler under ichido's Wrap gets, or from Do")
 	}
@@ -53,9 +53,13 @@ const (
 		VALUES ($1::text, $2::text, $3::bytea, $4::int4, coalesce($5::bytea, ''), coalesce($6::bytea, ''),
 			clock_timestamp(), clock_timestamp() + $7::int8 * interval '1 microsecond')`
 
-	deleteExpiredSQL = `DELETE FROM idempotency_keys
-		WHERE idem_key = $1::text AND scope = $2::text AND expires_at <= clock_timestamp()
-			AND (lease_until > clock_timestamp()) IS NOT TRUE`
+	deleteExpiredSQL = `WITH deleted AS (
+			DELETE FROM idempotency_keys k
+			WHERE k.idem_key = $1::text AND k.scope = $2::text AND k.expires_at <= clock_timestamp()
+				AND (k.lease_until > clock_timestamp()) IS NOT TRUE
+			RETURNING k.steps
+		)
+		` + deleteStepsSQL
 )
 
 // Complete implements [ichido.Attempt]: one pipeline of the record and the commit. The plain INSERT fails where an
@@ -93,6 +97,11 @@ func readCommit(results pgx.BatchResults, deletes bool) error {
 		}
 		return uncommitted("storing the record", err)
 	}
+	return readCommitted(results)
+}
+
+// readCommitted reads the answer to COMMIT.
+func readCommitted(results pgx.BatchResults) error {
 	tag, err := results.Exec()
 	if err != nil {
 		return uncommitted("committing", err)

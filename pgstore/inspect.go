@@ -15,20 +15,21 @@ import (
 )
 
 // stateSQL is the State of the record k.
-var stateSQL = fmt.Sprintf(`CASE WHEN k.response_status IS NOT NULL THEN %d WHEN k.lease_until > now() OR k.rerun THEN %d ELSE %d END`,
+var stateSQL = fmt.Sprintf(`CASE WHEN k.response_status IS NOT NULL THEN %d WHEN k.lease_until > now() OR k.rerun OR k.steps IS NOT NULL THEN %d ELSE %d END`,
 	ichido.Completed, ichido.InProgress, ichido.Unknown)
 
 // entrySQL reads entries. The length of a body is known without reading it.
 var entrySQL = `SELECT k.scope, k.idem_key, ` + stateSQL + `, k.request_hash, coalesce(k.response_status, 0),
 		coalesce(octet_length(k.response_body), 0), k.created_at, k.expires_at, coalesce(k.route, ''), coalesce(k.lease_token, 0),
-		k.lease_until, coalesce(k.attempts, 0), coalesce(k.rerun, false), coalesce(k.asked, 0)%s
+		k.lease_until, coalesce(k.attempts, 0), coalesce(k.rerun, false), coalesce(k.asked, 0),
+		k.steps IS NOT NULL%s
 	FROM idempotency_keys k`
 
 func scanEntry(row pgx.CollectableRow, more ...any) (e ichido.Entry, err error) {
 	var state int
 	var created, expires, until pgtype.Timestamptz
 	err = row.Scan(append([]any{&e.Scope, &e.Key, &state, &e.Fingerprint, &e.Status, &e.BodySize, &created, &expires, &e.Route,
-		&e.Token, &until, &e.Attempts, &e.Rerun, &e.Asked}, more...)...)
+		&e.Token, &until, &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes}, more...)...)
 	e.State, e.CreatedAt, e.ExpiresAt, e.LeaseUntil = ichido.State(state), timeOf(created), timeOf(expires), timeOf(until)
 	return e, err
 }
@@ -122,16 +123,24 @@ func prefixEnd(prefix string) string {
 	return ""
 }
 
+// namesSQL is the names of the kept steps of the record k.
+const namesSQL = `ARRAY(SELECT s.name FROM idempotency_steps s
+	WHERE s.idem_key = k.idem_key AND s.scope = k.scope AND s.number <= k.steps ORDER BY s.number)`
+
 // Look implements [ichido.Inspector].
 func (s *Store) Look(ctx context.Context, scope, key string) (*ichido.Entry, error) {
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(entrySQL, ", k.response_headers, k.response_body")+
+	rows, err := s.pool.Query(ctx, fmt.Sprintf(entrySQL, ", k.response_headers, k.response_body, "+namesSQL)+
 		" WHERE k.idem_key = $1::text AND k.scope = $2::text", key, scope)
 	if err != nil {
 		return nil, classify("looking at a key", err)
 	}
 	entry, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*ichido.Entry, error) {
 		var response ichido.Response
-		entry, err := scanEntry(row, &response.Header, &response.Body)
+		var steps []string
+		entry, err := scanEntry(row, &response.Header, &response.Body, &steps)
+		if len(steps) > 0 {
+			entry.Steps = steps
+		}
 		if entry.State == ichido.Completed {
 			response.Status = entry.Status
 			entry.Response = &response

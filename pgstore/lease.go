@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ichido-dev/ichido"
@@ -16,7 +17,8 @@ const (
 	// claimableSQL says whether a claim of lease mode may have the record k. It may also if an attempt went that may be
 	// followed by another, and if the lease is its own.
 	claimableSQL = `(` + absentSQL + `
-		OR k.response_status IS NULL AND k.lease_until <= now() AND k.rerun AND $8::bool AND k.request_hash = $3::bytea
+		OR k.response_status IS NULL AND k.lease_until <= now() AND (k.rerun AND $8::bool OR k.steps IS NOT NULL)
+			AND k.request_hash = $3::bytea
 		OR k.lease_until > now() AND k.lease_token = $4::int8) IS TRUE`
 )
 
@@ -40,7 +42,8 @@ const leaseSQL = `WITH seen AS MATERIALIZED (
 			created_at = CASE WHEN ` + absentSQL + ` THEN excluded.created_at ELSE k.created_at END,
 			attempts = CASE WHEN ` + absentSQL + ` THEN 1 ELSE k.attempts + (k.lease_token <> excluded.lease_token)::int END,
 			asked = CASE WHEN ` + absentSQL + ` THEN 0 ELSE k.asked END,
-			asked_until = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.asked_until END
+			asked_until = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.asked_until END,
+			steps = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.steps END
 		WHERE ` + claimableSQL + `
 		RETURNING true
 	)
@@ -91,11 +94,9 @@ type leaseAttempt struct {
 	claim ichido.Claim
 }
 
-// noTx is in the context of an attempt of lease mode in the place of its transaction.
-type noTx struct{}
-
+// Context puts the attempt in the place of a transaction: Tx says then why there is none, and TxStep finds the store.
 func (a *leaseAttempt) Context(parent context.Context) context.Context {
-	return context.WithValue(parent, txKey{}, noTx{})
+	return context.WithValue(parent, txKey{}, a)
 }
 
 // heldSQL says whether the lease of the record k is still running. An attempt asks so about its own, perhaps after it waited
@@ -128,10 +129,16 @@ const (
 		WHERE ` + ownSQL
 
 	// An attempt that follows another frees nothing: the one before may have had an effect.
-	freeSQL = `WITH freed AS (DELETE FROM idempotency_keys k WHERE ` + ownSQL + ` AND k.attempts = 1 RETURNING true),
+	freeSQL = `WITH deleted AS (DELETE FROM idempotency_keys k WHERE ` + ownSQL + ` AND k.attempts = 1 RETURNING k.steps),
+		unstepped AS (` + deleteStepsSQL + `),
 		ended AS (` + endLeaseSQL + ` AND k.attempts > 1 RETURNING true)
-		SELECT FROM freed UNION ALL SELECT FROM ended`
+		SELECT FROM deleted UNION ALL SELECT FROM ended`
 )
+
+// deleteStepsSQL deletes the steps of the record that a statement has just deleted. It does not look for them where the
+// record had none.
+const deleteStepsSQL = `DELETE FROM idempotency_steps s
+	WHERE s.idem_key = $1::text AND s.scope = $2::text AND EXISTS (SELECT FROM deleted WHERE steps IS NOT NULL)`
 
 func (a *leaseAttempt) Abandon(ctx context.Context, cause error) error {
 	doing, sql := "ending the lease", endLeaseSQL
@@ -158,12 +165,22 @@ func (a *leaseAttempt) exec(ctx context.Context, doing, sql string, args ...any)
 // renewSQL goes by the primary key: the planner expects few elements of arrays that it cannot look into. It must never
 // compare each lease with each row, as it does where it believes that there is hardly a row with a lease. So all that
 // narrows k is part of the join, and no plan is kept from a time when the table was empty.
-const renewSQL = `UPDATE idempotency_keys k SET lease_until = clock_timestamp() + h.duration * interval '1 microsecond'
-	FROM unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::int8[]), (SELECT $4::int8[]))
-		WITH ORDINALITY AS h (idem_key, scope, token, duration, n)
-	WHERE k.idem_key = h.idem_key AND k.scope = h.scope
-		AND CASE WHEN k.lease_token = h.token THEN ` + heldSQL + ` END
-	RETURNING h.n`
+//
+// Rows that somebody else has locked are left out: one of them must not make the others wait, and lose their leases.
+const renewSQL = `WITH free AS MATERIALIZED (
+		SELECT k.ctid AS place, h.token, h.duration, h.n FROM ` + leasesSQL + ` FOR NO KEY UPDATE OF k SKIP LOCKED
+	)
+	UPDATE idempotency_keys k SET lease_until = clock_timestamp() + f.duration * interval '1 microsecond'
+	FROM free f WHERE k.ctid = f.place AND k.lease_token = f.token AND ` + heldSQL + `
+	RETURNING f.n`
+
+// stillHeldSQL finds leases that are held, without waiting for anybody.
+const stillHeldSQL = `SELECT h.n FROM ` + leasesSQL
+
+const leasesSQL = `unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::int8[]), (SELECT $4::int8[]))
+			WITH ORDINALITY AS h (idem_key, scope, token, duration, n)
+		JOIN idempotency_keys k ON k.idem_key = h.idem_key AND k.scope = h.scope
+			AND CASE WHEN k.lease_token = h.token THEN ` + heldSQL + ` END`
 
 // Renew implements [ichido.Leaser].
 func (s *Store) Renew(ctx context.Context, leases []ichido.Held) ([]bool, error) {
@@ -180,20 +197,40 @@ func (s *Store) Renew(ctx context.Context, leases []ichido.Held) ([]bool, error)
 	if s.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
 		mode = pgx.QueryExecModeSimpleProtocol // so is this
 	}
-	var numbers []int64
-	err := inOrder(ctx, func() error {
-		rows, err := s.pool.Query(ctx, renewSQL, mode, keys, scopes, tokens, durations)
-		if err != nil {
+	numbers := func(sql string) (numbers []int64, err error) {
+		err = inOrder(ctx, func() error {
+			rows, err := s.pool.Query(ctx, sql, mode, keys, scopes, tokens, durations)
+			if err != nil {
+				return err
+			}
+			numbers, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 			return err
-		}
-		numbers, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	})
+		})
+		return numbers, err
+	}
+	renewed, err := numbers(renewSQL)
 	if err != nil {
 		return nil, classify("renewing leases", err)
 	}
-	for _, n := range numbers {
+	for _, n := range renewed {
 		held[n-1] = true
 	}
+	if len(renewed) == len(leases) {
+		return held, nil
+	}
+	still, err := numbers(stillHeldSQL)
+	if err != nil {
+		return held, classify("looking for leases that were not renewed", err)
+	}
+	for _, n := range still {
+		if !held[n-1] {
+			return held, errors.New("pgstore: renewing leases: records are locked by somebody else")
+		}
+	}
 	return held, nil
+}
+
+// GiveBack implements [ichido.Leaser].
+func (s *Store) GiveBack(ctx context.Context, claim ichido.Claim) error {
+	return (&leaseAttempt{s, claim}).Abandon(ctx, nil)
 }

@@ -440,15 +440,15 @@ func TestLeaseRunsOutWhileTheAttemptWaitsForItsRow(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- attempt.Complete(ctx, paid) }()
 	go func() { done <- attempt.Abandon(ctx, nil) }()
-	go func() {
-		held, err := store.Renew(ctx, []ichido.Held{{Scope: claim.Scope, Key: claim.Key, Token: claim.Lease.Token, Duration: time.Hour}})
-		if err == nil && !held[0] {
-			err = ichido.ErrLost
-		}
-		done <- err
-	}()
+	// A renewal does not wait, and cannot tell.
+	other := leaseClaim("other")
+	mustLease(t, store, other)
+	held, err := store.Renew(ctx, []ichido.Held{heldOf(claim), heldOf(other)})
+	if err == nil || len(held) != 2 || held[0] || !held[1] {
+		t.Errorf("Renew beside a locked record = %v, %v; want an error, and the other one renewed", held, err)
+	}
 	until(t, "all wait", func() bool {
-		return count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 3
+		return count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 2
 	})
 	if _, err := lock.Exec(ctx, "UPDATE idempotency_keys SET lease_until = clock_timestamp()"); err != nil {
 		t.Fatal(err)
@@ -456,11 +456,18 @@ func TestLeaseRunsOutWhileTheAttemptWaitsForItsRow(t *testing.T) {
 	if err := lock.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		if err := <-done; !errors.Is(err, ichido.ErrLost) {
 			t.Errorf("want ErrLost, got %v", err)
 		}
 	}
+	if held, err := store.Renew(ctx, []ichido.Held{heldOf(claim)}); err != nil || held[0] {
+		t.Errorf("Renew of a lease that ran out = %v, %v", held, err)
+	}
+}
+
+func heldOf(c ichido.Claim) ichido.Held {
+	return ichido.Held{Scope: c.Scope, Key: c.Key, Token: c.Lease.Token, Duration: time.Hour}
 }
 
 // ways are the settings under which racing claims must be right.
@@ -647,7 +654,7 @@ func TestMigrationToLeaseModeKeepsRecords(t *testing.T) {
 	if err := store.Ping(ctx); err == nil {
 		t.Error("Ping is content with the schema of the release before")
 	}
-	if applied, err := store.Migrate(ctx); err != nil || len(applied) != 1 || applied[0].Name != "lease mode" {
+	if applied, err := store.Migrate(ctx); err != nil || len(applied) != 2 || applied[0].Name != "lease mode" || applied[1].Name != "steps" {
 		t.Fatal(applied, err)
 	}
 	if err := store.Ping(ctx); err != nil {

@@ -5,7 +5,8 @@
 // SERIALIZABLE, and behind PgBouncer in transaction mode, where the pool needs
 // default_query_exec_mode=cache_describe or exec, as every pgx pool does there.
 //
-// In lease mode an attempt has no transaction and holds no connection. Its claim and its end are one statement each.
+// In lease mode an attempt has no transaction and holds no connection. Its claim and its end are one statement each, and so
+// is keeping a step. [TxStep] makes a step a transaction of its own.
 package pgstore
 
 import (
@@ -34,6 +35,7 @@ var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Leaser    = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Stepper   = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Migrator  = (*Store)(nil)
@@ -264,10 +266,14 @@ func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
+// purgeSQL copies the names of those records only that have steps to delete.
 const purgeSQL = `WITH records AS (
 		DELETE FROM idempotency_keys WHERE ctid = ANY (ARRAY(
 			SELECT k.ctid FROM idempotency_keys k WHERE ` + absentSQL + ` LIMIT $1::int8 FOR UPDATE SKIP LOCKED))
-		RETURNING true
+		RETURNING CASE WHEN steps IS NOT NULL THEN ARRAY[idem_key, scope] END AS stepped
+	), steps AS (
+		DELETE FROM idempotency_steps s USING records r
+		WHERE r.stepped IS NOT NULL AND s.idem_key = r.stepped[1] AND s.scope = r.stepped[2]
 	), settlements AS (
 		DELETE FROM idempotency_settlements WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM idempotency_settlements WHERE expires_at <= now()
@@ -288,7 +294,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (deleted int, err error) {
 
 // Ping implements [ichido.Pinger].
 func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, "SELECT lease_until FROM idempotency_keys LIMIT 0"); err != nil {
+	if _, err := s.pool.Exec(ctx, "SELECT steps FROM idempotency_keys LIMIT 0"); err != nil {
 		return classify("reaching the table", err)
 	}
 	return nil

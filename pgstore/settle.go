@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 const askSQL = `WITH chosen AS MATERIALIZED (
 		SELECT k.idem_key, k.scope FROM idempotency_keys k
 		WHERE k.response_status IS NULL AND (k.lease_until > now()) IS NOT TRUE
-			AND k.expires_at > now() AND (k.asked_until > now()) IS NOT TRUE AND %s
+			AND k.expires_at > now() AND (k.asked_until > now()) IS NOT TRUE AND k.steps IS NULL
+			AND %s
 	), asked AS (
 		UPDATE idempotency_keys k SET asked = coalesce(k.asked, 0) + 1, asked_until = now() + $1::int8 * interval '1 microsecond'
 		FROM chosen c WHERE k.idem_key = c.idem_key AND k.scope = c.scope
@@ -69,7 +71,7 @@ const settleSQL = `WITH seen AS (
 		%s
 		WHERE k.idem_key = $1::text AND k.scope = $2::text AND (k.lease_until > now()) IS NOT TRUE AND k.expires_at > now()
 			AND ($3::int8 = 0 OR k.lease_token = $3::int8) AND %s
-		RETURNING true
+		RETURNING k.steps
 	)%s
 	SELECT EXISTS (SELECT FROM settled), s.absent, s.leased, s.completed, s.meant FROM (SELECT) one LEFT JOIN seen s ON true`
 
@@ -80,12 +82,14 @@ const (
 		INSERT INTO idempotency_settlements (scope, idem_key, how, settled_by, reason, settled_at, expires_at)
 		SELECT $2::text, $1::text, $4::text, $5::text, $6::text, now(), now() + $7::int8 * interval '1 microsecond' FROM settled
 	)`
+
+	unsteppedSQL = `, deleted AS (SELECT steps FROM settled), unstepped AS (` + deleteStepsSQL + `)`
 )
 
 var (
 	stillUnknownSQL   = fmt.Sprintf(settleSQL, `UPDATE idempotency_keys k SET asked_until = now()`, incompleteSQL, ``)
-	settledNotDoneSQL = fmt.Sprintf(settleSQL, `DELETE FROM idempotency_keys k`, incompleteSQL, noteSQL)
-	settledDeletedSQL = fmt.Sprintf(settleSQL, `DELETE FROM idempotency_keys k`, `true`, noteSQL)
+	settledNotDoneSQL = fmt.Sprintf(settleSQL, `DELETE FROM idempotency_keys k`, incompleteSQL, noteSQL+unsteppedSQL)
+	settledDeletedSQL = fmt.Sprintf(settleSQL, `DELETE FROM idempotency_keys k`, `true`, noteSQL+unsteppedSQL)
 
 	// Without its token the attempt that went, should it be late, does not take the answer for its own.
 	settledDoneSQL = fmt.Sprintf(settleSQL, `UPDATE idempotency_keys k SET response_status = $8::int4,
@@ -100,6 +104,9 @@ var hows = map[ichido.SettledHow]string{
 
 // Settle implements [ichido.Settler]. It is one statement, which is repeated where the record changed while it looked.
 func (s *Store) Settle(ctx context.Context, settlement ichido.Settlement) error {
+	if settlement.By == "" {
+		return errors.New("pgstore: the field Settlement.By is empty; it names who settles the key")
+	}
 	args := []any{settlement.Key, settlement.Scope, settlement.Token}
 	noted := append(args, hows[settlement.How], settlement.By, settlement.Reason, ichido.SettlementRetention.Microseconds())
 	var sql string

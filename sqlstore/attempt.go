@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,36 +10,17 @@ import (
 	"github.com/ichido-dev/ichido"
 )
 
-// An attempt is an open transaction on a connection of its own.
+// An attempt is an open transaction.
 type attempt struct {
-	store *Store
+	transaction
 	*statements
-	conn    *sql.Conn
-	tx      *sql.Tx
 	claim   ichido.Claim
 	expired bool // a record past its retention is in the way
+	stepped bool // and has steps
 
 	use   sync.Once // when the work asks for the transaction
 	used  bool
 	wrote int64 // what the connection had written until then
-}
-
-// begin begins the transaction. Its context would end it, so it gets none of the claim's. A request that runs again
-// waits for its turn to write before it reads anything, and so meets no conflict a second time.
-func (a *attempt) begin(ctx context.Context) (err error) {
-	if a.conn, err = a.store.db.Conn(ctx); err != nil {
-		return err
-	}
-	if a.tx, err = a.conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
-		_ = a.conn.Close() // back to the pool
-		return err
-	}
-	if a.claim.Reruns > 0 {
-		if _, err = a.tx.ExecContext(ctx, a.store.dialect.lockToWrite); err != nil {
-			a.rollback()
-		}
-	}
-	return err
 }
 
 type attemptKey struct{}
@@ -52,7 +32,7 @@ type attemptKey struct{}
 func Tx(ctx context.Context) *sql.Tx {
 	value := ctx.Value(attemptKey{})
 	if _, ok := value.(*leaseAttempt); ok {
-		panic("sqlstore: Tx: lease mode has no transaction, because its work may call the outside world in between; use the *sql.DB")
+		panic("sqlstore: Tx: lease mode has no transaction, because its work may call the outside world in between; use TxStep, or the *sql.DB")
 	}
 	a, ok := value.(*attempt)
 	if !ok {
@@ -83,15 +63,7 @@ func (a *attempt) Complete(ctx context.Context, response ichido.Response) error 
 		}
 		return d.aborted("storing the record", err)
 	}
-	if err := a.tx.Commit(); err != nil {
-		a.discard()
-		if d.isCommitUnknown(err) {
-			return fmt.Errorf("%w: %w", ichido.ErrCommitUnknown, err)
-		}
-		return d.aborted("committing", err)
-	}
-	_ = a.conn.Close() // back to the pool; the answer is committed whatever this says
-	return nil
+	return a.commit()
 }
 
 // put stores the record.
@@ -101,6 +73,18 @@ func (a *attempt) put(ctx context.Context, response ichido.Response) error {
 		if _, err := a.tx.ExecContext(ctx, d.deleteExpired, a.claim.Key, a.claim.Scope); err != nil {
 			return err
 		}
+	}
+	if a.stepped {
+		if _, err := a.tx.ExecContext(ctx, d.deleteSteps, a.claim.Key, a.claim.Scope); err != nil {
+			return err
+		}
+	}
+	// A statement that failed may have ended the transaction (a full disk, INSERT OR ROLLBACK): the record would be committed
+	// by itself, and replay an effect that is not there.
+	if _, err := a.tx.ExecContext(ctx, d.probe); err == nil {
+		return errors.New("sqlstore: the transaction had ended when the work returned, by a statement of its own or one that failed; what the work wrote is not there")
+	} else if errors.Is(err, sql.ErrTxDone) {
+		return err
 	}
 	_, err := a.tx.StmtContext(ctx, a.insert).ExecContext(ctx, a.claim.Scope, a.claim.Key, a.claim.Fingerprint,
 		response.Status, response.Header, response.Body, d.interval(a.claim.Retention))
@@ -131,19 +115,4 @@ func (a *attempt) mayHaveConflicted(ctx context.Context) bool {
 	wrote := a.wrote
 	err := a.tx.StmtContext(ctx, a.written).QueryRowContext(ctx).Scan(&wrote)
 	return err == nil && wrote == a.wrote
-}
-
-// rollback ends the transaction and gives the connection back, or closes it if the database could not be told.
-func (a *attempt) rollback() {
-	if err := a.tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		a.discard()
-		return
-	}
-	_ = a.conn.Close()
-}
-
-// discard closes the connection, and with it a transaction of unknown state, instead of giving it to the next user.
-func (a *attempt) discard() {
-	_ = a.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = a.conn.Close()
 }

@@ -16,7 +16,7 @@ type Dialect struct {
 	lockToWrite   string // waits until no other transaction writes, and keeps others from it
 	insert        string // of (scope, key, fingerprint, status, headers, body, interval); fails if the key has a record
 	deleteExpired string // of (key, scope)
-	purge         string // of (limit)
+	purge         string // of (limit); records without steps
 	ping          string // fails if the schema is missing or too old
 
 	// Lease mode. Held means that the record carries the token, has no answer, and its lease is still running. claim
@@ -25,8 +25,17 @@ type Dialect struct {
 	claim    string // of (scope, key, fingerprint, interval to expiry, token, interval of the lease, rerun, route)
 	renew    string // of (JSON array of [scope, key, token as text, interval]): scope, key and token of those that are held
 	complete string // of (status, headers, body, interval, key, scope, token) if held
-	discard  string // of (key, scope, token) deletes the record if held
+	discard  string // of (key, scope, token) deletes the record if held, by the first attempt, and without steps
 	lapse    string // of (interval to expiry, key, scope, token) ends the lease if held
+
+	// Steps. beginSteps and keepStep change a row only if the record is held, keepStep only if the step is the next.
+	beginSteps  string // of (key, scope, token): the kept steps, as JSON
+	keepStep    string // of (number, name, result, key, scope, token, number)
+	keptStep    string // of (key, scope, token, number, name): whether the step is kept, and the record held
+	forget      string // of (key, scope, token) deletes the steps of a record that is held, by the first attempt
+	deleteSteps string // of (key, scope)
+	purgeSteps  string // of (limit); those of expired records
+	probe       string // fails in a transaction, and begins one outside of it
 
 	// Unknown keys. A token of 0 is any. settleDone, unlike complete, keeps the end of the lease: by that complete knows
 	// that the answer is not the attempt's own, should it be late.

@@ -31,7 +31,8 @@ func (s *Store) List(ctx context.Context, filter ichido.Filter) ([]ichido.Entry,
 // Look implements [ichido.Inspector].
 func (s *Store) Look(ctx context.Context, scope, key string) (*ichido.Entry, error) {
 	var header, body []byte
-	entry, err := readEntry(s.db.QueryRowContext(ctx, s.dialect.look, key, scope).Scan, &header, &body)
+	var steps keptSteps
+	entry, err := readEntry(s.db.QueryRowContext(ctx, s.dialect.look, key, scope).Scan, &header, &body, &steps)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, ichido.ErrNoRecord
@@ -42,6 +43,9 @@ func (s *Store) Look(ctx context.Context, scope, key string) (*ichido.Entry, err
 		r := response(entry.Status, header, body)
 		entry.Response = &r
 	}
+	for _, step := range steps {
+		entry.Steps = append(entry.Steps, step.Name)
+	}
 	return &entry, nil
 }
 
@@ -51,11 +55,11 @@ func readEntry(scan func(...any) error, more ...any) (ichido.Entry, error) {
 	var status, size sql.Null[int]
 	var live bool
 	err := scan(append([]any{&e.Scope, &e.Key, &e.Fingerprint, &status, &size, &live, (*millis)(&e.CreatedAt), (*millis)(&e.ExpiresAt),
-		&e.Route, &e.Token, (*millis)(&e.LeaseUntil), &e.Attempts, &e.Rerun, &e.Asked}, more...)...)
+		&e.Route, &e.Token, (*millis)(&e.LeaseUntil), &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes}, more...)...)
 	switch {
 	case status.Valid:
 		e.State, e.Status, e.BodySize, e.LeaseUntil = ichido.Completed, status.V, size.V, time.Time{}
-	case live || e.Rerun:
+	case live || e.Rerun || e.Resumes:
 		e.State = ichido.InProgress
 	default:
 		e.State = ichido.Unknown

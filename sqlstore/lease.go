@@ -51,7 +51,7 @@ func (r *row) leasable(claim ichido.Claim) bool {
 	case r.live:
 		return r.token == claim.Lease.Token // the acknowledgement was lost
 	}
-	return r.rerun && claim.Lease.Rerun && bytes.Equal(r.fingerprint, claim.Fingerprint)
+	return (r.resumes || r.rerun && claim.Lease.Rerun) && bytes.Equal(r.fingerprint, claim.Fingerprint)
 }
 
 // isText reports whether JSON, in which Renew sends it, keeps a string as it is.
@@ -65,7 +65,7 @@ type leaseAttempt struct {
 	unknownRetention time.Duration
 }
 
-// Context implements [ichido.Attempt]. It lets [Tx] say why there is no transaction.
+// Context implements [ichido.Attempt]. It leads [TxStep] to the attempt, and lets [Tx] say why there is no transaction.
 func (a *leaseAttempt) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, attemptKey{}, a)
 }
@@ -82,11 +82,23 @@ func (a *leaseAttempt) Abandon(ctx context.Context, cause error) error {
 	d := a.store.dialect
 	if cause == nil {
 		// An attempt that follows another frees nothing: the one before may have had an effect.
-		if err := a.end(ctx, "deleting the record", d.discard, a.claim.Key, a.claim.Scope, a.token); !errors.Is(err, ichido.ErrLost) {
+		if err := a.discard(ctx); !errors.Is(err, ichido.ErrLost) {
 			return err
 		}
 	}
 	return a.end(ctx, "ending the lease", d.lapse, d.interval(a.unknownRetention), a.claim.Key, a.claim.Scope, a.token)
+}
+
+// discard deletes the record. If it has steps, they are deleted first, by a statement of their own.
+func (a *leaseAttempt) discard(ctx context.Context) error {
+	d := a.store.dialect
+	err := a.end(ctx, "deleting the record", d.discard, a.claim.Key, a.claim.Scope, a.token)
+	if errors.Is(err, ichido.ErrLost) {
+		if err = a.end(ctx, "deleting the steps", d.forget, a.claim.Key, a.claim.Scope, a.token); err == nil {
+			err = a.end(ctx, "deleting the record", d.discard, a.claim.Key, a.claim.Scope, a.token)
+		}
+	}
+	return err
 }
 
 const (
@@ -162,4 +174,9 @@ func (s *Store) each(ctx context.Context, read func(*sql.Rows) error, query stri
 		}
 	}
 	return rows.Err()
+}
+
+// GiveBack implements [ichido.Leaser].
+func (s *Store) GiveBack(ctx context.Context, claim ichido.Claim) error {
+	return (&leaseAttempt{store: s, claim: claim, token: claim.Lease.Token, unknownRetention: claim.Lease.UnknownRetention}).Abandon(ctx, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,6 +46,9 @@ var settledHow = map[ichido.SettledHow]string{
 // Settle implements [ichido.Settler]. Its first statement writes, or finds nothing to write, with the database's write
 // lock: what it finds stays so until the end.
 func (s *Store) Settle(ctx context.Context, t ichido.Settlement) error {
+	if t.By == "" {
+		return errors.New("sqlstore: the field Settlement.By is empty; it names who settles the key")
+	}
 	d := s.dialect
 	var statement string
 	args := []any{t.Key, t.Scope, t.Token}
@@ -76,6 +80,11 @@ func (s *Store) Settle(ctx context.Context, t ichido.Settlement) error {
 	}
 	if n == 0 {
 		return s.unsettled(ctx, tx.StmtContext(ctx, st.read), t)
+	}
+	if t.How == ichido.SettledNotDone || t.How == ichido.SettledDeleted {
+		if _, err := tx.ExecContext(ctx, d.deleteSteps, t.Key, t.Scope); err != nil {
+			return d.unavailable("deleting the steps", err)
+		}
 	}
 	if how, ok := settledHow[t.How]; ok {
 		if _, err := tx.ExecContext(ctx, d.settlement, t.Scope, t.Key, how, t.By, t.Reason, d.interval(ichido.SettlementRetention)); err != nil {

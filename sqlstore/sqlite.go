@@ -31,11 +31,14 @@ const (
 	// sqliteAbsent is whether a record is as good as none.
 	sqliteAbsent = "(" + sqliteExpired + " AND NOT " + sqliteLive + ")"
 
+	// sqliteHeld finds the record of an attempt that holds its lease.
+	sqliteHeld = " WHERE idem_key = ? AND scope = ? AND lease_token = ? AND " + sqliteLive
+
 	// sqliteSettled finds the record to settle, whose state the statement adds. A token of 0 is any.
 	sqliteSettled = " WHERE idem_key = ? AND scope = ? AND ? IN (0, lease_token) AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
 
 	// sqliteUnknown is whether a record can be asked about.
-	sqliteUnknown = "response_status IS NULL AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
+	sqliteUnknown = "response_status IS NULL AND steps IS NULL AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
 
 	// sqliteDue is whether the next question about a key is due: 10 s after the first, doubling, and at most an hour.
 	sqliteDue = "coalesce(julianday(asked_until, '+' || CASE WHEN asked > 0 THEN min(10 << min(asked - 1, 9), 3600) ELSE 0 END || ' seconds') <= julianday('now'), true)"
@@ -43,13 +46,19 @@ const (
 	sqliteAsk = "UPDATE idempotency_keys SET asked = coalesce(asked, 0) + 1, asked_until = " + sqliteIn
 )
 
+// sqliteSteps are the kept steps of a record, as a JSON array of [number, name, result]. JSON has no bytes.
+func sqliteSteps(result string) string {
+	return `(SELECT json_group_array(json_array(number, name, ` + result + `)) FROM idempotency_steps s
+		WHERE s.idem_key = idempotency_keys.idem_key AND s.scope = idempotency_keys.scope AND number <= idempotency_keys.steps)`
+}
+
 // SQLite is the dialect of SQLite 3.35 or later, with any driver whose errors carry SQLite's result codes
 // (modernc.org/sqlite, ncruces/go-sqlite3, mattn/go-sqlite3).
 var SQLite = &Dialect{
 	name: "sqlite",
 
 	read: `SELECT request_hash, response_status, response_headers, response_body, ` + sqliteAbsent + `, ` + sqliteLive + `,
-		coalesce(lease_token, 0), rerun IS TRUE FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+		coalesce(lease_token, 0), rerun IS TRUE, steps IS NOT NULL FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
 	written:     `SELECT total_changes()`,
 	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
@@ -57,8 +66,8 @@ var SQLite = &Dialect{
 		VALUES (?, ?, ?, ?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `)`,
 	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND ` + sqliteAbsent,
 	purge: `DELETE FROM idempotency_keys WHERE (idem_key, scope) IN
-		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteAbsent + ` LIMIT ?)`,
-	ping: `SELECT lease_token FROM idempotency_keys LIMIT 0`,
+		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteAbsent + ` AND steps IS NULL LIMIT ?)`,
+	ping: `SELECT steps FROM idempotency_keys LIMIT 0`,
 
 	claim: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked)
@@ -74,11 +83,12 @@ var SQLite = &Dialect{
 			rerun = excluded.rerun,
 			route = excluded.route,
 			asked = CASE WHEN ` + sqliteAbsent + ` THEN 0 ELSE asked END,
-			asked_until = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE asked_until END
+			asked_until = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE asked_until END,
+			steps = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE steps END
 		WHERE ` + sqliteAbsent + `
 			OR ` + sqliteLive + ` AND lease_token = excluded.lease_token
 			OR response_status IS NULL AND NOT ` + sqliteLive + ` AND request_hash = excluded.request_hash
-				AND rerun IS TRUE AND excluded.rerun`,
+				AND (steps IS NOT NULL OR rerun IS TRUE AND excluded.rerun)`,
 	renew: `UPDATE idempotency_keys SET lease_until = strftime('%Y-%m-%d %H:%M:%f', 'now', json_extract(held.value, '$[3]'))
 		FROM json_each(?) AS held
 		WHERE scope = json_extract(held.value, '$[0]') AND idem_key = json_extract(held.value, '$[1]')
@@ -92,9 +102,20 @@ var SQLite = &Dialect{
 			expires_at = CASE WHEN response_status IS NULL THEN ` + sqliteIn + ` ELSE expires_at END,
 			lease_until = NULL
 		WHERE idem_key = ? AND scope = ? AND lease_token = ? AND (response_status IS NOT NULL OR ` + sqliteLive + `)`,
-	discard: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND lease_token = ? AND attempts = 1 AND ` + sqliteLive,
-	lapse: `UPDATE idempotency_keys SET lease_until = ` + sqliteNow + `, expires_at = ` + sqliteIn + `
-		WHERE idem_key = ? AND scope = ? AND lease_token = ? AND ` + sqliteLive,
+	discard: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND lease_token = ? AND attempts = 1 AND steps IS NULL AND ` + sqliteLive,
+	lapse:   `UPDATE idempotency_keys SET lease_until = ` + sqliteNow + `, expires_at = ` + sqliteIn + sqliteHeld,
+
+	beginSteps: `UPDATE idempotency_keys SET steps = coalesce(steps, 0)` + sqliteHeld + ` RETURNING ` + sqliteSteps("hex(result)"),
+	keepStep: `INSERT OR REPLACE INTO idempotency_steps (scope, idem_key, number, name, result, kept_at)
+		SELECT scope, idem_key, ?, ?, coalesce(?, x''), ` + sqliteNow + ` FROM idempotency_keys` + sqliteHeld + ` AND coalesce(steps, 0) + 1 = ?`,
+	keptStep: `SELECT EXISTS (SELECT 1 FROM idempotency_keys k JOIN idempotency_steps s USING (idem_key, scope)` + sqliteHeld + `
+			AND number = ? AND number <= steps AND name = ?)`,
+	forget:      `UPDATE idempotency_keys SET steps = NULL` + sqliteHeld + ` AND attempts = 1 AND steps IS NOT NULL`,
+	deleteSteps: `DELETE FROM idempotency_steps WHERE idem_key = ? AND scope = ?`,
+	purgeSteps: `UPDATE idempotency_keys SET steps = NULL WHERE (idem_key, scope) IN
+		(SELECT idem_key, scope FROM idempotency_keys INDEXED BY idempotency_keys_stepped
+		WHERE coalesce(julianday(expires_at), 0) <= julianday('now') AND NOT ` + sqliteLive + ` AND steps IS NOT NULL LIMIT ?)`,
+	probe: `BEGIN`,
 
 	ask: sqliteAsk + ` WHERE (idem_key, scope) IN
 			(SELECT idem_key, scope FROM idempotency_keys INDEXED BY idempotency_keys_incomplete
@@ -112,7 +133,7 @@ var SQLite = &Dialect{
 		VALUES (?, ?, ?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `)`,
 
 	list: sqliteList,
-	look: `SELECT ` + sqliteEntry + `, response_headers, response_body FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+	look: `SELECT ` + sqliteEntry + `, response_headers, response_body, ` + sqliteSteps("''") + ` FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
 	settlements: `SELECT how, settled_by, reason, ` + sqliteMillis("settled_at") + `
 		FROM idempotency_settlements WHERE idem_key = ? AND scope = ? ORDER BY id`,
 	purgeSettlements: `DELETE FROM idempotency_settlements WHERE id IN

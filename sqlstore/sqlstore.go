@@ -7,7 +7,8 @@
 // a handler write before it reads where it can: a transaction that has read and then writes is run again if another
 // one committed in between.
 //
-// In lease mode an attempt holds neither a transaction nor a connection while its work runs.
+// In lease mode an attempt holds neither a transaction nor a connection while its work runs. [TxStep] makes a step of the
+// work a transaction of its own.
 package sqlstore
 
 import (
@@ -34,6 +35,7 @@ var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Leaser    = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
+	_ ichido.Stepper   = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Migrator  = (*Store)(nil)
@@ -62,8 +64,8 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 		record, err := r.answer(claim.Fingerprint)
 		return nil, record, err
 	}
-	a := &attempt{store: s, statements: st, claim: claim, expired: r != nil}
-	if err := a.begin(ctx); err != nil {
+	a := &attempt{transaction: transaction{store: s}, statements: st, claim: claim, expired: r != nil, stepped: r != nil && r.resumes}
+	if err := a.begin(ctx, claim.Reruns > 0); err != nil {
 		return nil, nil, s.dialect.unavailable("beginning the transaction", err)
 	}
 	return a, nil, nil
@@ -95,8 +97,11 @@ func (s *Store) statements(ctx context.Context) (*statements, error) {
 	return s.prepared, nil
 }
 
-// Purge implements [ichido.Purger]. Records and settlements are deleted by a statement each.
+// Purge implements [ichido.Purger]. Steps, records and settlements are deleted by a statement each.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	if _, err := s.db.ExecContext(ctx, s.dialect.purgeSteps, limit); err != nil {
+		return 0, s.dialect.unavailable("purging", err)
+	}
 	n, err := affected(s.db.ExecContext(ctx, s.dialect.purge, limit))
 	if err == nil && n < limit {
 		var settlements int

@@ -178,6 +178,12 @@ func spoiltTransactions(t *testing.T, d Driver) {
 			return err
 		},
 		"Rollback": func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() },
+		"a statement that ended the transaction": func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO parts VALUES (1, NULL), (1, NULL)"); err == nil {
+				return errors.New("want an error")
+			}
+			return nil // ignored
+		},
 		"rows left open, error": func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.QueryContext(ctx, "SELECT 1 UNION ALL SELECT 2")
 			return errors.Join(err, errors.New("no"))

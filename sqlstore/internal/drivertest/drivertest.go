@@ -66,6 +66,17 @@ func Run(t *testing.T, d Driver) {
 		"QuestionsAreDue":       questionsAreDue,
 		"SettlementsArePurged":  settlementsArePurged,
 		"ListsByPrefix":         listsByPrefix,
+		"StepsGoWithTheRecord":  stepsGoWithTheRecord,
+		"Leftovers":             leftoversCountForNothing,
+		"TxStepResumes":         txStepResumes,
+		"TxStepFails":           txStepFails,
+		"TxStepIsFenced":        txStepIsFenced,
+		"TxStepRunsAgain":       txStepRunsAgain,
+		"TxStepGivesUp":         txStepGivesUp,
+		"TxStepWasKept":         txStepWasKept,
+		"TxStepIsFinal":         txStepIsFinal,
+		"NoSteps":               noSteps,
+		"OperationResumes":      operationResumes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}
