@@ -135,12 +135,15 @@ type entryJSON struct {
 	Attempts    int       `json:"attempts,omitempty"`
 	Rerun       bool      `json:"rerun,omitempty"`
 	Asked       int       `json:"asked,omitempty"`
+	Resumes     bool      `json:"resumes,omitempty"`
+	Steps       []string  `json:"steps,omitempty"`
 }
 
 func newEntryJSON(e *ichido.Entry) entryJSON {
 	j := entryJSON{Key: e.Key, Scope: e.Scope, State: stateName(e.State), Route: e.Route, Status: e.Status,
 		Fingerprint: fmt.Sprintf("%x", e.Fingerprint), CreatedAt: e.CreatedAt.UTC(), ExpiresAt: e.ExpiresAt.UTC(),
-		LeaseUntil: e.LeaseUntil.UTC(), Attempts: e.Attempts, Rerun: e.Rerun, Asked: e.Asked}
+		LeaseUntil: e.LeaseUntil.UTC(), Attempts: e.Attempts, Rerun: e.Rerun, Asked: e.Asked,
+		Resumes: e.Resumes, Steps: e.Steps}
 	if e.State == ichido.Completed {
 		j.BodySize = &e.BodySize
 	}

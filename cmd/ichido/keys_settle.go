@@ -44,13 +44,15 @@ func newKeysResolveCommand() *cobra.Command {
 		Use:   "resolve KEY --status STATUS --reason TEXT",
 		Short: "Settle an unknown key: its operation took effect",
 		Long: `resolve completes a key that is unknown, because its operation did take effect. The answer that is given here is what
-requests with the key get from now on, as if the attempt had given it. It is stored as it is, not encrypted.
+requests with the key get from now on, as if the attempt had given it. It is stored as it is, not encrypted. It cannot be
+corrected later, so an answer of 400 or above needs --yes. A key of ichido.Do needs --status 200, and the JSON of its value
+as the body.
 
 ` + settledJSON + keysExitCodes,
 		Example: `  ichido keys resolve order-7 --status 201 --header 'Location: /payments/7' --header 'Content-Type: application/json' \
     --body '{"id":7}' --reason 'charged, says the provider'`,
 	}
-	cmd = s.command(cmd)
+	cmd = s.withYes(s.command(cmd))
 	cmd.Flags().IntVar(&s.status, "status", 0, "`status` of the answer, such as 201")
 	cmd.Flags().StringArrayVar(&s.header, "header", nil, "header `field` of the answer, as in 'Location: /x'. Repeat it for more")
 	cmd.Flags().StringVar(&s.body, "body", "", "body of the answer, a `text`")
@@ -195,7 +197,7 @@ func (s *settling) settle(ctx context.Context, db *database, k *keyCommand) erro
 	if err := s.fits(k, e); err != nil {
 		return &exitError{exitOtherState, fmt.Errorf("%s%s", err, lastSettlement(ctx, db.store, k))}
 	}
-	if s.how != ichido.SettledDone && !s.yes {
+	if (s.how != ichido.SettledDone || s.status >= 400) && !s.yes {
 		return usageError(fmt.Errorf("nothing was done, because --yes is missing. %s. To do it:\n  %s",
 			s.consequence(k, e), commandLine(k.cmd, k.key, setFlag{"yes", "true"}, setFlag{"scope", k.scope})))
 	}
@@ -216,7 +218,7 @@ func (s *settling) settle(ctx context.Context, db *database, k *keyCommand) erro
 // whether its lease is over.
 func (s *settling) fits(k *keyCommand, e *ichido.Entry) error {
 	switch {
-	case e.State == ichido.InProgress && !e.Rerun:
+	case e.State == ichido.InProgress && !e.Rerun && !e.Resumes:
 		return fmt.Errorf("the key %s is in progress: an attempt holds it for another %s, or longer; wait until it has ended", k.named(), span(time.Until(e.LeaseUntil)))
 	case e.State == ichido.Completed && s.how != ichido.SettledDeleted:
 		return fmt.Errorf("the key %s is completed, with the status %d; there is nothing to settle", k.named(), e.Status)
@@ -255,6 +257,9 @@ func lastSettlement(ctx context.Context, store store, k *keyCommand) string {
 
 // consequence says what settling would mean.
 func (s *settling) consequence(k *keyCommand, e *ichido.Entry) string {
+	if s.how == ichido.SettledDone {
+		return fmt.Sprintf("Requests with the key %s would get the status %d from now on, and that could not be corrected", k.named(), s.status)
+	}
 	if s.how == ichido.SettledNotDone {
 		return fmt.Sprintf("The key %s would be free, and the next request with it would run the work again: twice, if the operation took effect after all", k.named())
 	}

@@ -171,6 +171,8 @@ func (s *shown) state() string {
 		return "no record: the key is free"
 	case e.State == ichido.Unknown:
 		return "unknown: nobody has said yet whether its operation took effect"
+	case e.State == ichido.InProgress && e.Resumes:
+		return "in progress; when its lease is over, the next request with the key resumes after the last step"
 	case e.State == ichido.InProgress && e.Rerun:
 		return "in progress; when its lease is over, the next request with the key runs the work again"
 	}
@@ -193,6 +195,9 @@ func (s *shown) lines(line func(label, text string)) {
 	}
 	if e.Attempts > 0 {
 		line("Attempts", strconv.Itoa(e.Attempts))
+	}
+	if e.Resumes {
+		line("Steps", display(strings.Join(append([]string{strconv.Itoa(len(e.Steps)) + " kept"}, e.Steps...), ", ")))
 	}
 	if e.Asked > 0 {
 		line("Resolver", "asked "+strconv.Itoa(e.Asked)+" times")
