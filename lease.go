@@ -56,6 +56,7 @@ type leases struct {
 	mu       sync.Mutex
 	held     map[*heldLease]struct{}
 	beating  bool
+	beatAt   time.Time     // when the heartbeat will look again
 	hurry    chan struct{} // wakes the beat for a lease that is due earlier
 	claiming int           // claims on their way, and those that are given back
 	stopping bool
@@ -82,12 +83,14 @@ func (ls *leases) hold(attempt Attempt, claim Claim, sent time.Time) *heldLease 
 		ls.held = make(map[*heldLease]struct{})
 	}
 	ls.held[h] = struct{}{}
-	if !ls.beating {
+	due, _ := h.due()
+	switch {
+	case !ls.beating:
 		ls.beating, ls.hurry = true, make(chan struct{}, 1)
 		go ls.beat()
-		return h
+	case due.Before(ls.beatAt): // else it is awake in time
+		ls.wake()
 	}
-	ls.wake()
 	return h
 }
 
@@ -201,6 +204,7 @@ func (ls *leases) next() (due time.Time, ok bool) {
 	if due.IsZero() {
 		ls.beating = false
 	}
+	ls.beatAt = due
 	return due, ls.beating
 }
 

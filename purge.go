@@ -8,15 +8,28 @@ import (
 // purgeBatch is how many records one transaction of a purge deletes: few enough to hold no lock for long.
 const purgeBatch = 1000
 
-// Purge deletes all records that are past their retention, in bounded batches, and returns how many it deleted, also
-// when it returns an error. Several processes may purge at once.
+// purgePause is how many times the length of a batch a purge leaves to others before the next: without it, it keeps a core
+// and the log of the database busy, and requests wait.
+const (
+	purgePause   = 9
+	longestPause = time.Second
+)
+
+// Purge deletes all records that are past their retention, in bounded batches with pauses, and returns how many it
+// deleted, also when it returns an error. Several processes may purge at once.
 func Purge(ctx context.Context, p Purger) (int, error) {
 	total := 0
 	for {
+		began := time.Now()
 		n, err := p.Purge(ctx, purgeBatch)
 		total += n
 		if err != nil || n < purgeBatch {
 			return total, err
+		}
+		select {
+		case <-time.After(min(purgePause*time.Since(began), longestPause)):
+		case <-ctx.Done():
+			return total, ctx.Err()
 		}
 	}
 }

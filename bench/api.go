@@ -31,18 +31,27 @@ type handlers struct {
 	plain  http.Handler // a transaction, no idempotency
 	ichido http.Handler
 	usual  http.Handler // see usual_postgres.go
+	writes http.Handler // see writes_postgres.go
+	lease  http.Handler // ichido in lease mode
+	purger ichido.Purger
 	close  func()
 }
 
 // poolSize is that of the program `ichido serve`.
 const poolSize = 16
 
-func wrap(store ichido.Store, next http.Handler) (http.Handler, error) {
+// wrap puts ichido before the handlers of both modes.
+func (h *handlers) wrap(store ichido.Store, insert insertFunc) error {
 	manager, err := ichido.New(store, ichido.Shared, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return manager.Wrap(next), nil
+	leases, err := manager.With(func(c *ichido.Config) { c.Mode = ichido.LeaseMode })
+	if err != nil {
+		return err
+	}
+	h.ichido, h.lease = manager.Wrap(handle(insert)), leases.Wrap(handle(insertNothing))
+	return nil
 }
 
 // An api is handlers behind a net/http server on the loopback interface.
@@ -61,6 +70,8 @@ func serve(h *handlers) (*api, error) {
 	mux.Handle("POST /plain", h.plain)
 	mux.Handle("POST /ichido", h.ichido)
 	mux.Handle("POST /usual", h.usual)
+	mux.Handle("POST /writes", h.writes)
+	mux.Handle("POST /lease", h.lease)
 	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
 	go a.server.Serve(listener)
 	return a, nil
@@ -82,26 +93,38 @@ func (a *api) series(name, path string, replay bool, key func() string) series {
 	}}
 }
 
-// variants are the four series that are compared. Replays are of keys that are stored here.
+// variants are the four series that are compared in transaction mode.
 func (a *api) variants() ([]series, error) {
-	stored, err := a.store(storedKeys)
-	if err != nil {
-		return nil, err
-	}
-	var turn atomic.Int64
-	nextStored := func() string { return stored[int(turn.Add(1))%len(stored)] }
+	replay, err := a.replays("/ichido")
 	return []series{
 		a.series("plain", "/plain", false, newKey),
 		a.series("first", "/ichido", false, newKey),
-		a.series("replay", "/ichido", true, nextStored),
+		replay,
 		a.series("usual", "/usual", false, newKey),
-	}, nil
+	}, err
+}
+
+// leaseVariants are the three series that are compared in lease mode.
+func (a *api) leaseVariants() ([]series, error) {
+	replay, err := a.replays("/lease")
+	return []series{
+		a.series("writes", "/writes", false, newKey),
+		a.series("first", "/lease", false, newKey),
+		replay,
+	}, err
+}
+
+// replays is the series of requests to a path whose keys are stored here.
+func (a *api) replays(path string) (series, error) {
+	stored, err := a.store(path, storedKeys)
+	var turn atomic.Int64
+	return a.series("replay", path, true, func() string { return stored[int(turn.Add(1))%len(stored)] }), err
 }
 
 // storedKeys is enough for 16 clients never to meet at one key.
 const storedKeys = 1000
 
-func (a *api) store(n int) ([]string, error) {
+func (a *api) store(path string, n int) ([]string, error) {
 	c, err := dial(a.address)
 	if err != nil {
 		return nil, err
@@ -110,7 +133,7 @@ func (a *api) store(n int) ([]string, error) {
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = newKey()
-		if err := c.post("/ichido", keys[i], false); err != nil {
+		if err := c.post(path, keys[i], false); err != nil {
 			return nil, err
 		}
 	}

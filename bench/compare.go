@@ -6,7 +6,32 @@ import (
 	"slices"
 )
 
-func comparePostgres(ctx context.Context, o *options) (*Comparison, error) {
+// A contest is the variants that are compared on each engine, and what is aimed at.
+type contest struct {
+	variants func(*api) ([]series, error)
+	aims     func(engine string, clients int) []aim
+}
+
+// compareEngines runs a contest on the engines that the options name.
+func compareEngines(ctx context.Context, o *options, between contest) ([]Comparison, error) {
+	var out []Comparison
+	for _, engine := range []struct {
+		name string
+		run  func(context.Context, *options, contest) (*Comparison, error)
+	}{{"postgres", comparePostgres}, {"sqlite", compareSQLite}} {
+		if !slices.Contains(o.engines, engine.name) {
+			continue
+		}
+		c, err := engine.run(ctx, o, between)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", engine.name, err)
+		}
+		out = append(out, *c)
+	}
+	return out, nil
+}
+
+func comparePostgres(ctx context.Context, o *options, between contest) (*Comparison, error) {
 	server, err := startPostgres(o)
 	if err != nil {
 		return nil, err
@@ -17,27 +42,27 @@ func comparePostgres(ctx context.Context, o *options) (*Comparison, error) {
 		return nil, err
 	}
 	defer db.close()
-	return compare(ctx, o, db)
+	return compare(ctx, o, db, between)
 }
 
-func compareSQLite(ctx context.Context, o *options) (*Comparison, error) {
+func compareSQLite(ctx context.Context, o *options, between contest) (*Comparison, error) {
 	db, err := newSQLite(ctx, modernc)
 	if err != nil {
 		return nil, err
 	}
 	defer db.close()
-	return compare(ctx, o, db)
+	return compare(ctx, o, db, between)
 }
 
 // compare runs the variants on one database. Counting comes first and apart, because to count takes time.
-func compare(ctx context.Context, o *options, db database) (*Comparison, error) {
+func compare(ctx context.Context, o *options, db database, between contest) (*Comparison, error) {
 	c := &Comparison{Engine: db.name()}
 	var err error
 	if c.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
 	}
 	o.progress("%s: counting", db.name())
-	if c.Requests, err = countRequests(ctx, db, (*api).variants); err != nil {
+	if c.Requests, err = countRequests(ctx, db, between.variants); err != nil {
 		return nil, err
 	}
 	h, err := db.open(ctx, poolSize, nil)
@@ -49,28 +74,37 @@ func compare(ctx context.Context, o *options, db database) (*Comparison, error) 
 		return nil, err
 	}
 	defer a.close()
-	variants, err := a.variants()
+	variants, err := between.variants(a)
 	if err != nil {
 		return nil, err
 	}
-	variants = slices.DeleteFunc(variants, func(s series) bool { return !slices.Contains(o.only, s.name) })
+	if o.only != nil {
+		variants = slices.DeleteFunc(variants, func(s series) bool { return !slices.Contains(o.only, s.name) })
+	}
 	for _, clients := range o.clients {
 		got, err := alternate(ctx, o, clients, variants)
 		if err != nil {
 			return nil, err
 		}
-		c.Loads = append(c.Loads, got.load(clients, variants, aims(clients)...))
+		c.Loads = append(c.Loads, got.load(clients, variants, between.aims(db.name(), clients)...))
 	}
 	return c, nil
 }
 
-// aims are what the comparisons aim at.
-func aims(clients int) []aim {
+// transactions are the variants in transaction mode.
+var transactions = contest{(*api).variants, transactionAims}
+
+func transactionAims(_ string, clients int) []aim {
 	ofPlain := 0.9
 	if clients == 1 {
 		ofPlain = 0.97
 	}
-	return []aim{{"first", "plain", ofPlain}, {"first", "usual", 1.5}, {"replay", "first", 3}, {"usual", "plain", 0}}
+	return []aim{
+		{of: "first", to: "plain", least: ofPlain},
+		{of: "first", to: "usual", least: 1.5},
+		{of: "replay", to: "first", least: 3},
+		{of: "usual", to: "plain"},
+	}
 }
 
 const (
@@ -130,5 +164,5 @@ func countOne(ctx context.Context, db database, c *counter, s series) (r Request
 	roundTrips, statements := c.roundTrips.Load(), c.statements.Load()
 	after, err := db.logged(ctx)
 	each := func(n int64) float64 { return float64(n) / counted }
-	return Request{s.name, each(roundTrips), each(statements), each(after - before)}, err
+	return Request{Name: s.name, RoundTrips: each(roundTrips), Statements: each(statements), LogBytes: each(after - before)}, err
 }

@@ -52,7 +52,7 @@ func measureDrivers(ctx context.Context, o *options) (*Drivers, error) {
 			if err != nil {
 				return nil, err
 			}
-			d.Loads = append(d.Loads, got.load(clients, pair, aim{pair[0].name, pair[1].name, 0}))
+			d.Loads = append(d.Loads, got.load(clients, pair, aim{of: pair[0].name, to: pair[1].name}))
 		}
 	}
 	return d, nil

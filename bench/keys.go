@@ -63,7 +63,7 @@ func measureKeys(ctx context.Context, o *options) (*Keys, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.Loads = append(k.Loads, got.load(clients, both, aim{"full", "empty", 0.9}))
+		k.Loads = append(k.Loads, got.load(clients, both, aim{of: "full", to: "empty", least: 0.9}))
 	}
 	return k, nil
 }
@@ -74,7 +74,7 @@ func (p *postgres) storeMany(ctx context.Context, n int) error {
 	if err := p.storeOne(ctx); err != nil {
 		return err
 	}
-	return p.fill(ctx, "idempotency_keys", n, "(idem_key, scope)")
+	return p.fill(ctx, "idempotency_keys", n, lastDay, "(idem_key, scope)")
 }
 
 // storeOne stores a key as a request does.
@@ -88,13 +88,19 @@ func (p *postgres) storeOne(ctx context.Context) error {
 		return err
 	}
 	defer a.close()
-	_, err = a.store(1)
+	_, err = a.store("/ichido", 1)
 	return err
 }
 
-// fill stores n keys as requests would have stored them over the last day, in copies of what one of them stored. A
-// B-tree that grew key by key in random order is about 70 % full; the primary key is built in that state.
-func (p *postgres) fill(ctx context.Context, table string, n int, primaryKey string) error {
+// A storing is when the i-th of n keys was stored, and for how long, as SQL.
+type storing struct{ at, retention string }
+
+// lastDay is evenly over the last day, so that none is past its retention.
+var lastDay = storing{"now() - interval '24 hours' * (1 - i::float8 / n)", "25 hours"}
+
+// fill stores n keys as requests would have stored them, in copies of what one of them stored. A B-tree that grew key by
+// key in random order is about 70 % full; the primary key is built in that state.
+func (p *postgres) fill(ctx context.Context, table string, n int, stored storing, primaryKey string) error {
 	conn, err := p.admin.Acquire(ctx)
 	if err != nil {
 		return err
@@ -104,10 +110,10 @@ func (p *postgres) fill(ctx context.Context, table string, n int, primaryKey str
 		"SET maintenance_work_mem = '1GB'",
 		fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT IF EXISTS %[1]s_pkey", table),
 		fmt.Sprintf(`INSERT INTO %s (scope, idem_key, request_hash, response_status, response_headers, response_body, created_at, expires_at)
-			SELECT scope, key, '\x01' || sha256(key::bytea), response_status, response_headers, response_body, at, at + interval '25 hours'
+			SELECT scope, key, '\x01' || sha256(key::bytea), response_status, response_headers, response_body, at, at + interval '%s'
 			FROM (SELECT * FROM idempotency_keys LIMIT 1) one,
-			LATERAL (SELECT gen_random_uuid()::text AS key, now() - interval '24 hours' * (1 - i::float8 / %d) AS at
-				FROM generate_series(1, %[2]d) AS i) many`, table, n),
+			LATERAL (SELECT gen_random_uuid()::text AS key, %s AS at
+				FROM (SELECT %d::bigint AS n) stored, generate_series(1, n) AS i) many`, table, stored.retention, stored.at, n),
 		fmt.Sprintf("ALTER TABLE %s ADD PRIMARY KEY %s WITH (fillfactor = 70)", table, primaryKey),
 		fmt.Sprintf("ALTER INDEX %s_pkey RESET (fillfactor)", table),
 		"VACUUM (ANALYZE) " + table,

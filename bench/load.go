@@ -16,11 +16,13 @@ import (
 
 // A series is an operation that is measured against others. worker is called once for each concurrent worker, and
 // returns what the worker does again and again, and what it does at its end. before, if not nil, is called before each
-// round.
+// round. meanwhile, if not nil, runs while the workers are counted, until its context ends; if it returns earlier, so
+// does the counting.
 type series struct {
-	name   string
-	before func(context.Context) error
-	worker func() (do func() error, end func(), err error)
+	name      string
+	before    func(context.Context) error
+	worker    func() (do func() error, end func(), err error)
+	meanwhile func(context.Context) error
 }
 
 // A sample is what one series did in one round.
@@ -29,11 +31,19 @@ type sample struct {
 	p50, p99  time.Duration
 }
 
-// measure lets workers run a series for a while that is not counted and then for a while that is.
+// The times of a measurement.
+const (
+	warming int32 = iota
+	counting
+	over
+)
+
+// measure lets workers run a series for a while that is not counted and then for a while that is. What began before the
+// second ended, and ended after it began, is counted: nothing that it slowed down is left out.
 func measure(ctx context.Context, s series, workers int, warm, counted time.Duration) (sample, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var counting atomic.Bool
+	var now atomic.Int32
 	latencies := make([][]time.Duration, workers)
 	var wg sync.WaitGroup
 	for i := range workers {
@@ -45,29 +55,43 @@ func measure(ctx context.Context, s series, workers int, warm, counted time.Dura
 		wg.Go(func() {
 			defer end()
 			for ctx.Err() == nil {
-				began := time.Now()
+				began, then := time.Now(), now.Load()
 				if err := do(); err != nil {
 					cancel(fmt.Errorf("%s: %w", s.name, err))
 					return
 				}
-				if counting.Load() {
+				if then != over && now.Load() != warming {
 					latencies[i] = append(latencies[i], time.Since(began))
 				}
 			}
 		})
 	}
 	pause(ctx, warm)
-	counting.Store(true)
+	now.Store(counting)
 	began := time.Now()
-	pause(ctx, counted)
-	counting.Store(false)
+	err := s.pass(ctx, counted)
+	now.Store(over)
 	took := time.Since(began)
-	cancel(errDone)
+	if err == nil {
+		err = errDone
+	}
+	cancel(err)
 	wg.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, errDone) {
 		return sample{}, err
 	}
 	return summarise(slices.Concat(latencies...), took)
+}
+
+// pass lets the time pass in which a series is counted.
+func (s series) pass(ctx context.Context, counted time.Duration) error {
+	if s.meanwhile == nil {
+		pause(ctx, counted)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, counted)
+	defer cancel()
+	return s.meanwhile(ctx)
 }
 
 var errDone = errors.New("done")

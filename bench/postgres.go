@@ -56,7 +56,8 @@ type postgres struct {
 	admin  *pgxpool.Pool // for what is not measured
 }
 
-// The table of the usual way is ichido's own with its indexes, except that the answer comes later.
+// The table of the usual way is ichido's own as transaction mode needs it, except that the answer comes later. That of
+// the two writes has the primary key that such a table usually has.
 const postgresTables = `
 	CREATE TABLE reservations (
 		id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -65,9 +66,29 @@ const postgresTables = `
 		reserved_by text        NOT NULL,
 		created_at  timestamptz NOT NULL DEFAULT now()
 	);
-	CREATE TABLE usual_keys (LIKE idempotency_keys INCLUDING ALL);
-	ALTER TABLE usual_keys ALTER response_status DROP NOT NULL, ALTER response_headers DROP NOT NULL,
-		ALTER response_body DROP NOT NULL`
+	CREATE TABLE usual_keys (
+		scope            text COLLATE "C" NOT NULL,
+		idem_key         text COLLATE "C" NOT NULL,
+		request_hash     bytea            NOT NULL,
+		response_status  integer,
+		response_headers bytea,
+		response_body    bytea,
+		created_at       timestamptz      NOT NULL,
+		expires_at       timestamptz      NOT NULL,
+		PRIMARY KEY (idem_key, scope)
+	);
+	CREATE INDEX usual_keys_expires_at ON usual_keys USING brin (expires_at) WITH (autosummarize = on);
+	CREATE TABLE written_keys (
+		idem_key         text        PRIMARY KEY,
+		path             text        NOT NULL,
+		request_hash     bytea       NOT NULL,
+		state            text        NOT NULL,
+		response_status  integer,
+		response_headers bytea,
+		response_body    bytea,
+		created_at       timestamptz NOT NULL,
+		completed_at     timestamptz
+	)`
 
 func newPostgres(ctx context.Context, server *postgresServer, title string) (*postgres, error) {
 	name := fmt.Sprintf("ichido_bench_%d_%s", os.Getpid(), title)
@@ -130,21 +151,22 @@ func (p *postgres) open(ctx context.Context, connections int, count *counter) (*
 	if err != nil {
 		return nil, err
 	}
-	ichido, err := wrap(pgstore.New(pool), handle(func(ctx context.Context, r reservation) (int64, error) {
+	store := pgstore.New(pool)
+	h := &handlers{usual: usualPostgres{pool}, writes: writesPostgres{pool}, purger: store, close: pool.Close}
+	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertPostgres(ctx, pgstore.Tx(ctx), r)
-	}))
-	if err != nil {
+	}); err != nil {
 		pool.Close()
 		return nil, err
 	}
-	plain := handle(func(ctx context.Context, r reservation) (id int64, err error) {
+	h.plain = handle(func(ctx context.Context, r reservation) (id int64, err error) {
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			id, err = insertPostgres(ctx, tx, r)
 			return err
 		})
 		return id, err
 	})
-	return &handlers{plain: plain, ichido: ichido, usual: usualPostgres{pool}, close: pool.Close}, nil
+	return h, nil
 }
 
 func insertPostgres(ctx context.Context, tx pgx.Tx, r reservation) (id int64, err error) {

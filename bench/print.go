@@ -17,9 +17,7 @@ func (r *Report) print(w io.Writer) {
 		cmp.Or(m.CPU, "unknown CPU"), m.Cores, m.OS, m.Go, cmp.Or(m.LoadAverage, "unknown"))
 	fmt.Fprintln(w, "Medians over the rounds, and (least–most).")
 	for _, c := range r.Comparisons {
-		fmt.Fprintf(w, "\n## %s\n%s\n\n", c.Engine, factsLine(c.Facts))
-		printRequests(w, c.Requests)
-		printLoads(w, "clients", c.Loads)
+		c.print(w, c.Engine)
 	}
 	if r.Memory != nil {
 		printMemory(w, r.Memory)
@@ -41,6 +39,26 @@ func (r *Report) print(w io.Writer) {
 		fmt.Fprintf(w, "\n## Drivers for SQLite\nSQLite in each: %s\n", factsLine(d.Versions))
 		printLoads(w, "at once", d.Loads)
 	}
+	if l := r.Lease; l != nil {
+		for _, c := range l.Comparisons {
+			c.print(w, c.Engine+", lease mode")
+		}
+		if l.Heartbeats != nil {
+			l.Heartbeats.print(w)
+		}
+	}
+	if r.Purge != nil {
+		r.Purge.print(w)
+	}
+	for _, k := range r.Retention {
+		k.print(w)
+	}
+}
+
+func (c *Comparison) print(w io.Writer, title string) {
+	fmt.Fprintf(w, "\n## %s\n%s\n\n", title, factsLine(c.Facts))
+	printRequests(w, c.Requests)
+	printLoads(w, "clients", c.Loads)
 }
 
 func factsLine(facts map[string]string) string {
@@ -74,6 +92,11 @@ func printRequests(w io.Writer, requests []Request) {
 		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.0f\t\n", r.Name, trips, r.Statements, r.LogBytes)
 	}
 	t.Flush()
+	for _, r := range requests {
+		if r.Aim > 0 {
+			fmt.Fprintf(w, "  %s, round trips %.2f  aim = %.0f: %s\n", r.Name, r.RoundTrips, r.Aim, verdict(r.Met))
+		}
+	}
 }
 
 func printLoads(w io.Writer, workers string, loads []Load) {
@@ -91,13 +114,64 @@ func printLoads(w io.Writer, workers string, loads []Load) {
 			fmt.Fprintf(w, "  %d samples were disturbed by other programs\n", l.Disturbed)
 		}
 		for _, r := range l.Ratios {
-			aim := ""
-			if r.Aim > 0 {
-				aim = fmt.Sprintf("  aim ≥ %.2f: %s", r.Aim, verdict(r.Met))
-			}
-			fmt.Fprintf(w, "  %s %.3f (%.3f–%.3f)%s\n", r.Name, r.Value.Median, r.Value.Min, r.Value.Max, aim)
+			r.print(w)
 		}
 	}
+}
+
+func (r Ratio) print(w io.Writer) {
+	fmt.Fprintf(w, "  %s %s", r.Name, spread("%.3f", r.Value))
+	switch {
+	case r.Aim > 0:
+		fmt.Fprintf(w, "  aim ≥ %.2f: %s", r.Aim, verdict(r.Met))
+	case r.AtMost > 0:
+		fmt.Fprintf(w, "  aim ≤ %.2f: %s", r.AtMost, verdict(r.Met))
+	}
+	fmt.Fprintln(w)
+}
+
+// spread writes a spread whose numbers have the format.
+func spread(format string, s Spread) string {
+	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.Median, s.Min, s.Max)
+}
+
+func (h *Heartbeats) print(w io.Writer) {
+	fmt.Fprintf(w, "\n## Heartbeats of %d attempts in flight\n%s\n\n", h.Attempts, factsLine(h.Facts))
+	fmt.Fprintf(w, "  statements for a renewal of all leases %s  aim = %.0f: %s\n", spread("%.2f", h.Statements), h.Aim, verdict(h.Met))
+	fmt.Fprintf(w, "  a renewal takes %s ms\n", spread("%.1f", h.Millis))
+	fmt.Fprintf(w, "  WAL bytes for each lease of a renewal %s\n", spread("%.0f", h.LogBytes))
+	fmt.Fprintf(w, "  HOT updates %.1f %%\n", 100*h.HotUpdates)
+}
+
+func (p *Purge) print(w io.Writer) {
+	fmt.Fprintf(w, "\n## First requests while keys are purged; %d stored, %d of them expired\n%s\n%s\n",
+		p.Stored, p.Expired, factsLine(p.Facts), sizesLine(p.Sizes))
+	for i, s := range p.Speeds {
+		printLoads(w, "clients", p.Loads[i:i+1])
+		fmt.Fprintf(w, "  purged %d keys, %s a second; a batch takes %s ms, p99 %.1f\n",
+			s.Purged, spread("%.0f", s.PerSecond), spread("%.1f", s.Batch), s.BatchP99)
+	}
+	fmt.Fprintf(w, "\n  a purge that finds nothing takes %s ms\n", spread("%.1f", p.Idle))
+}
+
+func (r *Retention) print(w io.Writer) {
+	fmt.Fprintf(w, "\n## %s, %d keys in each period of retention\n%s\n\n", r.Engine, r.Keys, factsLine(r.Facts))
+	names := slices.Sorted(maps.Keys(r.Periods[0].Sizes))
+	t := table(w)
+	fmt.Fprintf(t, "MB after period\t%s\ttotal\tpurged\ta second\t\n", strings.Join(names, "\t"))
+	for i, p := range r.Periods {
+		fmt.Fprintf(t, "%d\t", i+1)
+		for _, name := range names {
+			fmt.Fprintf(t, "%.2f\t", float64(p.Sizes[name])/1e6)
+		}
+		perSecond := "-"
+		if p.Purged > 0 {
+			perSecond = fmt.Sprintf("%.0f", float64(p.Purged)/p.Seconds)
+		}
+		fmt.Fprintf(t, "%.2f\t%d\t%s\t\n", float64(p.Size)/1e6, p.Purged, perSecond)
+	}
+	t.Flush()
+	r.Growth.print(w)
 }
 
 func printMemory(w io.Writer, all []Memory) {

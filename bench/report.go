@@ -9,7 +9,8 @@ import (
 
 // A Report is what --json writes. Fields of what was not run are missing. Names of variants: "plain", the handler in a
 // plain transaction; "first", ichido, each request with a new key; "replay", ichido, requests whose keys are stored;
-// "usual", idempotency as it is written by hand.
+// "usual", idempotency as it is written by hand. In lease mode: "writes", a handler that makes two plain writes; "first"
+// and "replay", ichido, with a handler that makes none.
 type Report struct {
 	Machine     Machine      `json:"machine"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
@@ -17,6 +18,9 @@ type Report struct {
 	Keys        *Keys        `json:"keys,omitempty"`
 	Schemas     *Schemas     `json:"schemas,omitempty"`
 	Drivers     *Drivers     `json:"drivers,omitempty"`
+	Lease       *Lease       `json:"lease,omitempty"`
+	Purge       *Purge       `json:"purge,omitempty"`
+	Retention   []Retention  `json:"retention,omitempty"`
 }
 
 // A Machine is where and how the run was made.
@@ -44,6 +48,10 @@ type Request struct {
 	RoundTrips float64 `json:"round_trips,omitempty"` // PostgreSQL only
 	Statements float64 `json:"statements"`            // BEGIN, COMMIT and ROLLBACK included
 	LogBytes   float64 `json:"wal_bytes"`             // growth of the write-ahead log
+
+	// Aim is what RoundTrips should be, exactly; 0 if there is no aim.
+	Aim float64 `json:"round_trips_aim,omitempty"`
+	Met bool    `json:"met"`
 }
 
 // A Load is what was measured at a number of clients.
@@ -97,6 +105,64 @@ type SchemaSize struct {
 type Drivers struct {
 	Versions map[string]string `json:"sqlite_versions"` // of SQLite, by driver
 	Loads    []Load            `json:"loads"`
+}
+
+// Lease is lease mode: its requests on each engine, and its heartbeats on PostgreSQL.
+type Lease struct {
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+	Heartbeats  *Heartbeats  `json:"heartbeats,omitempty"`
+}
+
+// Heartbeats are the renewals of the leases of many attempts of one process that are in flight. The spreads are over the
+// renewals.
+type Heartbeats struct {
+	Facts      map[string]string `json:"facts"`
+	Attempts   int               `json:"attempts"`
+	Statements Spread            `json:"statements"` // for one renewal of all leases
+	Aim        float64           `json:"statements_aim"`
+	Met        bool              `json:"met"`             // each renewal meets it
+	Millis     Spread            `json:"renewal_ms"`      // how long one renewal of all leases takes
+	LogBytes   Spread            `json:"wal_bytes"`       // for each lease of one renewal
+	HotUpdates float64           `json:"hot_update_part"` // of the updates, 0 to 1
+}
+
+// Purge compares first requests while expired keys are purged, "purging", with first requests while nothing is purged,
+// "quiet", on one table that has been in use for long. Expired are the oldest keys.
+type Purge struct {
+	Stored  int               `json:"stored"`
+	Expired int               `json:"expired"` // of those, when it began
+	Facts   map[string]string `json:"facts"`
+	Sizes   map[string]int64  `json:"bytes"` // of the table and of its indexes, when it began
+	Loads   []Load            `json:"loads"`
+	Speeds  []PurgeSpeed      `json:"speeds"`
+	Idle    Spread            `json:"idle_ms"` // how long a purge takes that finds next to nothing
+}
+
+// PurgeSpeed is how fast keys were purged beside a number of clients.
+type PurgeSpeed struct {
+	Clients   int     `json:"clients"`
+	Purged    int     `json:"purged"`
+	PerSecond Spread  `json:"per_second"` // keys, over the rounds
+	Batch     Spread  `json:"batch_ms"`   // how long one batch takes, over all of them
+	BatchP99  float64 `json:"batch_p99_ms"`
+}
+
+// Retention is the size of a store over periods of retention: in each, in parts, keys are stored, those of the period
+// before expire and are purged, and the database tidies up as it does by itself.
+type Retention struct {
+	Engine  string            `json:"engine"`
+	Keys    int               `json:"keys"` // stored in each period
+	Facts   map[string]string `json:"facts"`
+	Periods []Period          `json:"periods"`
+	Growth  Ratio             `json:"growth"` // of the size at the end of the last period, against that of the third
+}
+
+// A Period is one of retention, at its end.
+type Period struct {
+	Sizes   map[string]int64 `json:"bytes"` // PostgreSQL: table, indexes, toast; SQLite: file
+	Size    int64            `json:"total_bytes"`
+	Purged  int              `json:"purged"`
+	Seconds float64          `json:"purge_seconds"`
 }
 
 func thisMachine() Machine {

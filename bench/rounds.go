@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,10 +34,11 @@ type Timing struct {
 
 // A Ratio is a comparison of two series, taken within each round so that what disturbs a whole round cancels out.
 type Ratio struct {
-	Name  string  `json:"name"` // "first/plain"
-	Value Spread  `json:"value"`
-	Aim   float64 `json:"aim,omitempty"` // at least this; 0 if there is no aim
-	Met   bool    `json:"met"`           // the median reaches the aim
+	Name   string  `json:"name"` // "first/plain" of the throughput, "purging/quiet p99" of a latency
+	Value  Spread  `json:"value"`
+	Aim    float64 `json:"aim,omitempty"`     // at least this; 0 if there is no such aim
+	AtMost float64 `json:"at_most,omitempty"` // the aim is at most this; 0 if there is no such aim
+	Met    bool    `json:"met"`               // the median is within the aim
 }
 
 // rounds are the samples of several series that were taken in turns.
@@ -97,10 +99,32 @@ func (r *rounds) load(workers int, all []series, aims ...aim) Load {
 	return l
 }
 
-// An aim is a comparison of one series with another, and the least that it should be; 0 if nothing is aimed at.
+// An aim is a comparison of one series with another, and the least or the most that it should be; 0 if nothing is aimed
+// at.
 type aim struct {
 	of, to string
+	what   quantity
 	least  float64
+	most   float64
+}
+
+// A quantity is what is compared of two samples.
+type quantity string
+
+const (
+	throughput quantity = ""
+	p50        quantity = "p50"
+	p99        quantity = "p99"
+)
+
+func (q quantity) of(s sample) float64 {
+	switch q {
+	case p50:
+		return float64(s.p50)
+	case p99:
+		return float64(s.p99)
+	}
+	return s.perSecond
 }
 
 func (r *rounds) ratio(a aim) Ratio {
@@ -109,6 +133,10 @@ func (r *rounds) ratio(a aim) Ratio {
 	for i := range pairs {
 		pairs[i] = pair{r.samples[a.of][i], r.samples[a.to][i]}
 	}
-	value := spreadOf(pairs, func(p pair) float64 { return p.of.perSecond / p.to.perSecond })
-	return Ratio{a.of + "/" + a.to, value, a.least, value.Median >= a.least}
+	value := spreadOf(pairs, func(p pair) float64 { return a.what.of(p.of) / a.what.of(p.to) })
+	return newRatio(strings.TrimSpace(a.of+"/"+a.to+" "+string(a.what)), value, a.least, a.most)
+}
+
+func newRatio(name string, value Spread, least, most float64) Ratio {
+	return Ratio{name, value, least, most, value.Median >= least && (most == 0 || value.Median <= most)}
 }

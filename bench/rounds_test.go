@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestSpreadIsMedianAndExtremes(t *testing.T) {
@@ -21,11 +25,48 @@ func TestRatioIsTakenWithinRounds(t *testing.T) {
 		"a": {{perSecond: 90}, {perSecond: 9}, {perSecond: 50}},
 		"b": {{perSecond: 100}, {perSecond: 10}, {perSecond: 100}},
 	}}
-	if got := r.ratio(aim{"a", "b", 0.9}); got.Value.Median != 0.9 || !got.Met {
+	if got := r.ratio(aim{of: "a", to: "b", least: 0.9}); got.Value.Median != 0.9 || !got.Met {
 		t.Errorf("%+v", got)
 	}
-	if got := r.ratio(aim{"a", "b", 0.91}); got.Met {
+	if got := r.ratio(aim{of: "a", to: "b", least: 0.91}); got.Met {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What should be small is met by what is below the aim, and missed by what is above it.
+func TestRatioWithUpperBound(t *testing.T) {
+	r := &rounds{samples: map[string][]sample{
+		"a": {{p99: 120}, {p99: 1300}, {p99: 140}},
+		"b": {{p99: 100}, {p99: 1000}, {p99: 100}},
+	}}
+	got := r.ratio(aim{of: "a", to: "b", what: p99, most: 1.3})
+	if got.Name != "a/b p99" || got.Value.Median != 1.3 || got.AtMost != 1.3 || !got.Met {
+		t.Errorf("%+v", got)
+	}
+	if got := r.ratio(aim{of: "a", to: "b", what: p99, most: 1.25}); got.Met {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What happens while a series is counted ends the counting when it is done.
+func TestMeasureEndsWithWhatHappensMeanwhile(t *testing.T) {
+	var done atomic.Bool
+	s := series{
+		name:   "s",
+		worker: func() (func() error, func(), error) { return func() error { return nil }, func() {}, nil },
+		meanwhile: func(ctx context.Context) error {
+			<-time.After(10 * time.Millisecond)
+			done.Store(true)
+			return ctx.Err()
+		},
+	}
+	if got, err := measure(t.Context(), s, 1, 0, time.Hour); err != nil || !done.Load() || got.perSecond == 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	failed := errors.New("failed")
+	s.meanwhile = func(context.Context) error { return failed }
+	if _, err := measure(t.Context(), s, 1, 0, time.Hour); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func measureSchemas(ctx context.Context, o *options) (*Schemas, error) {
 		}
 		all = append(all, s.series(ctx, db))
 		if len(all) > 1 {
-			toFirst = append(toFirst, aim{s.name, schemas[0].name, 0})
+			toFirst = append(toFirst, aim{of: s.name, to: schemas[0].name})
 		}
 	}
 	for i, s := range schemas {
@@ -88,7 +88,7 @@ func (s schema) create(ctx context.Context, db *postgres, n int) error {
 	if _, err := db.admin.Exec(ctx, fmt.Sprintf("CREATE TABLE %s (%s LIKE idempotency_keys)", s.name, digest)); err != nil {
 		return err
 	}
-	if err := db.fill(ctx, s.name, n, primaryKey); err != nil {
+	if err := db.fill(ctx, s.name, n, lastDay, primaryKey); err != nil {
 		return err
 	}
 	switch s.expiry {

@@ -52,7 +52,18 @@ const sqliteTables = `
 		expires_at       TEXT NOT NULL,
 		PRIMARY KEY (idem_key, scope)
 	);
-	CREATE INDEX usual_keys_expires_at ON usual_keys (expires_at)`
+	CREATE INDEX usual_keys_expires_at ON usual_keys (expires_at);
+	CREATE TABLE written_keys (
+		idem_key         TEXT PRIMARY KEY,
+		path             TEXT NOT NULL,
+		request_hash     BLOB NOT NULL,
+		state            TEXT NOT NULL,
+		response_status  INTEGER,
+		response_headers BLOB,
+		response_body    BLOB,
+		created_at       TEXT NOT NULL,
+		completed_at     TEXT
+	)`
 
 func newSQLite(ctx context.Context, driver sqliteDriver) (*sqlite, error) {
 	dir, err := os.MkdirTemp("", "ichido-bench-")
@@ -135,14 +146,15 @@ func (s *sqlite) open(_ context.Context, connections int, count *counter) (*hand
 	if err != nil {
 		return nil, err
 	}
-	ichido, err := wrap(sqlstore.New(db, sqlstore.SQLite), handle(func(ctx context.Context, r reservation) (int64, error) {
+	store := sqlstore.New(db, sqlstore.SQLite)
+	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, purger: store, close: func() { _ = db.Close() }}
+	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertSQLite(ctx, sqlstore.Tx(ctx), r)
-	}))
-	if err != nil {
+	}); err != nil {
 		_ = db.Close()
 		return nil, err
 	}
-	plain := handle(func(ctx context.Context, r reservation) (int64, error) {
+	h.plain = handle(func(ctx context.Context, r reservation) (int64, error) {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return 0, err
@@ -154,7 +166,7 @@ func (s *sqlite) open(_ context.Context, connections int, count *counter) (*hand
 		}
 		return id, tx.Commit()
 	})
-	return &handlers{plain: plain, ichido: ichido, usual: usualSQLite{db}, close: func() { _ = db.Close() }}, nil
+	return h, nil
 }
 
 // An execer is a transaction: a *sql.Tx, or a *sql.Conn in which one was begun by hand.

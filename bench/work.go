@@ -46,6 +46,9 @@ func reserve(ctx context.Context, body []byte, insert insertFunc) (answer, error
 	return answer{"/reservations/" + strconv.FormatInt(id, 10), out}, err
 }
 
+// insertNothing is the work of a handler that writes nothing itself. Its answer has the size of the others'.
+func insertNothing(context.Context, reservation) (int64, error) { return 1234567, nil }
+
 func (a answer) send(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", a.location)
