@@ -312,6 +312,9 @@ func (ls *leases) look(ctx context.Context, claim Claim) (Attempt, *Record, erro
 		_ = attempt.Abandon(ctx, nil)
 		err = fmt.Errorf("%w: %w", ErrUnavailable, ErrStopped)
 	}
+	if record != nil && record.State == Unknown { // it may be one that another process runs again
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, ErrStopped)
+	}
 	return nil, record, err
 }
 

@@ -119,11 +119,12 @@ type Config struct {
 	RenamedSteps map[string]string
 
 	// MaxAttempts is how many attempts an operation may have; after that its key is unknown. It bounds how often work that
-	// keeps failing is run again, by Rerun and by steps. Default: 20. A negative number sets no bound.
+	// keeps failing is run again, by Rerun and by steps. Default: 20. A negative number sets no bound. Of the stores only
+	// memstore heeds it as yet.
 	MaxAttempts int
 
 	// Finish keeps the request with its claim, so that [Manager.Finish] can run what was abandoned although the client never
-	// comes back: method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
+	// comes back (of the stores only memstore can as yet): method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
 	// Accept-Language. It is encrypted under Stored.Secrets, and goes when the key is completed. Route is required with it.
 	Finish bool
 
@@ -283,6 +284,7 @@ func (c *Config) fillLease(store Store) error {
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = 20
 	}
+	c.MaxAttempts = max(c.MaxAttempts, 0) // to a store zero is no bound
 	if err := c.fillFinish(store); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // purgeBatch is how many records one transaction of a purge deletes: few enough to hold no lock for long.
-const purgeBatch = 1000
+const purgeBatch = 100
 
 // purgePause is how many times the length of a batch a purge leaves to others before the next: without it, it keeps a core
 // and the log of the database busy, and requests wait.

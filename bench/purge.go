@@ -122,6 +122,9 @@ func (p *purging) run(ctx context.Context) error {
 	p.left -= n
 	p.purged += n
 	p.speeds = append(p.speeds, float64(n)/time.Since(began).Seconds())
+	if ctx.Err() != nil {
+		err = nil // the round is over
+	}
 	if err == nil && n == 0 {
 		err = errors.New("no expired keys are left to purge; give more --keys")
 	}
