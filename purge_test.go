@@ -32,18 +32,51 @@ func TestPurge(t *testing.T) {
 	for _, c := range []struct {
 		heap  heap
 		calls int
-	}{{heap{}, 1}, {heap{records: 999}, 1}, {heap{records: 1000}, 2}, {heap{records: 2500}, 3}, {heap{records: 2500, err: failure}, 3}} {
+	}{{heap{}, 1}, {heap{records: 99}, 1}, {heap{records: 100}, 2}, {heap{records: 250}, 3}, {heap{records: 250, err: failure}, 3}} {
 		h := c.heap
 		n, err := ichido.Purge(t.Context(), &h)
 		if n != c.heap.records || !errors.Is(err, c.heap.err) || len(h.calls) != c.calls {
 			t.Errorf("Purge of %d = %d, %v in %d batches; want %d batches", c.heap.records, n, err, len(h.calls), c.calls)
 		}
 		for _, limit := range h.calls {
-			if limit != 1000 {
-				t.Errorf("a batch of %d, want 1000", limit)
+			if limit != 100 {
+				t.Errorf("a batch of %d, want 100", limit)
 			}
 		}
 	}
+}
+
+// Between batches a purge leaves nine times as long to others as a batch took, and at most a second.
+func TestPurgeLeavesTimeToOthers(t *testing.T) {
+	for batch, want := range map[time.Duration]time.Duration{
+		10 * time.Millisecond: 2*(10+90)*time.Millisecond + 10*time.Millisecond,
+		time.Second:           2*(1+1)*time.Second + time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if n, err := ichido.Purge(t.Context(), slowHeap{&heap{records: 250}, batch}); n != 250 || err != nil {
+				t.Errorf("Purge = %d, %v", n, err)
+			}
+			wantTime(t, want)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+		defer cancel()
+		if n, err := ichido.Purge(ctx, slowHeap{&heap{records: 250}, 10 * time.Millisecond}); n != 100 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Purge whose context ended = %d, %v", n, err)
+		}
+	})
+}
+
+// A slowHeap is a heap whose batches take a time.
+type slowHeap struct {
+	*heap
+	batch time.Duration
+}
+
+func (h slowHeap) Purge(ctx context.Context, limit int) (int, error) {
+	time.Sleep(h.batch)
+	return h.heap.Purge(ctx, limit)
 }
 
 func TestPurgeEvery(t *testing.T) {
