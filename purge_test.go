@@ -68,6 +68,21 @@ func TestPurgeLeavesTimeToOthers(t *testing.T) {
 	})
 }
 
+// In the background it leaves more.
+func TestPurgeEveryLeavesMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ichido.PurgeEvery(ctx, slowHeap{&heap{records: 250}, time.Millisecond}, time.Hour, func(n int, err error) {
+			if n != 250 || err != nil {
+				t.Errorf("purged %d, %v", n, err)
+			}
+			wantTime(t, 2*201*time.Millisecond+time.Millisecond)
+			cancel()
+		})
+	})
+}
+
 // A slowHeap is a heap whose batches take a time.
 type slowHeap struct {
 	*heap

@@ -115,16 +115,15 @@ func (p *purging) next(context.Context) error {
 	return nil
 }
 
-// run purges in the batches of the library until ctx ends, or the share of the round.
+// run purges as `ichido serve` does, until ctx ends.
 func (p *purging) run(ctx context.Context) error {
-	began := time.Now()
-	n, err := ichido.Purge(ctx, p)
+	began, before := time.Now(), p.share
+	var err error
+	ichido.PurgeEvery(ctx, p, time.Hour, func(_ int, e error) { err = e })
+	n := before - p.share
 	p.left -= n
 	p.purged += n
 	p.speeds = append(p.speeds, float64(n)/time.Since(began).Seconds())
-	if ctx.Err() != nil {
-		err = nil // the round is over
-	}
 	if err == nil && n == 0 {
 		err = errors.New("no expired keys are left to purge; give more --keys")
 	}
