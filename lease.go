@@ -373,12 +373,12 @@ func pauses(ctx context.Context) func() bool {
 	}
 }
 
-// good reports whether the lease is not known to be lost, nor over by our own clock.
+// good reports whether work may begin: the lease is not known to be lost, nor over by our own clock, nor handed back.
 func (h *heldLease) good() bool {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
 	_, held := h.all.held[h]
-	return held && time.Now().Before(h.over())
+	return held && !h.ending && time.Now().Before(h.over())
 }
 
 // Context implements [Attempt].
@@ -386,11 +386,7 @@ func (h *heldLease) Context(parent context.Context) context.Context {
 	h.all.mu.Lock()
 	h.work = workOf(parent)
 	h.work.lease = h
-	_, held := h.all.held[h]
 	h.all.mu.Unlock()
-	if !held {
-		h.work.fail(ErrLeaseLost)
-	}
 	return h.Attempt.Context(parent)
 }
 
@@ -506,6 +502,8 @@ func (ls *leases) handBack(ctx context.Context) int {
 		all = append(all, h)
 		if h.work != nil {
 			h.work.fail(ErrStopped)
+		} else {
+			h.ending = true // its work must not begin any more
 		}
 	}
 	ls.mu.Unlock()

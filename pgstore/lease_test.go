@@ -408,9 +408,7 @@ func TestRepeatedCompleteWhileTheFirstOneRuns(t *testing.T) {
 	for range 2 {
 		go func() { done <- attempt.Complete(ctx, paid) }()
 	}
-	until(t, "both wait", func() bool {
-		return count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 2
-	})
+	awaitLocks(t, pool, 2)
 	if err := lock.Rollback(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -447,9 +445,7 @@ func TestLeaseRunsOutWhileTheAttemptWaitsForItsRow(t *testing.T) {
 	if err == nil || len(held) != 2 || held[0] || !held[1] {
 		t.Errorf("Renew beside a locked record = %v, %v; want an error, and the other one renewed", held, err)
 	}
-	until(t, "all wait", func() bool {
-		return count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 2
-	})
+	awaitLocks(t, pool, 2)
 	if _, err := lock.Exec(ctx, "UPDATE idempotency_keys SET lease_until = clock_timestamp()"); err != nil {
 		t.Fatal(err)
 	}
