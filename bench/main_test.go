@@ -63,7 +63,7 @@ func TestCounts(t *testing.T) {
 				}
 			}
 			for _, load := range report.Comparisons[0].Loads {
-				if len(load.Timings) != 4 || len(load.Ratios) != 4 {
+				if len(load.Timings) != 5 || len(load.Ratios) != 6 {
 					t.Errorf("%+v", load)
 				}
 			}
