@@ -446,11 +446,12 @@ proctype Person() {
 
 init {
 	atomic {
+		run Attempt(1, false);
 		if
 		:: drivers = 1; run Attempt(2, false)
 		:: drivers = 2; run Attempt(2, true)
 		fi;
-		run Attempt(1, false); run Attempt(3, true);
+		run Attempt(3, true);
 		run Clock(); run Network(); run Resolver(); run Person()
 	};
 	timeout -> assert(NO_LIMBO) /* P6 */
