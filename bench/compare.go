@@ -80,7 +80,7 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 		return nil, err
 	}
 	variants = slices.DeleteFunc(variants, func(s series) bool {
-		return s.countOnly > 0 || o.only != nil && !slices.Contains(o.only, s.name)
+		return s.untimed || o.only != nil && !slices.Contains(o.only, s.name)
 	})
 	for _, clients := range o.clients {
 		got, err := alternate(ctx, o, clients, variants)
@@ -163,7 +163,7 @@ func countOne(ctx context.Context, db database, c *counter, s series) (r Request
 		return r, err
 	}
 	defer end()
-	n := cmp.Or(s.countOnly, counted)
+	n := cmp.Or(s.counted, counted)
 	for range uncounted(n) {
 		if err := do(); err != nil {
 			return r, err

@@ -17,13 +17,15 @@ import (
 // A series is an operation that is measured against others. worker is called once for each concurrent worker, and
 // returns what the worker does again and again, and what it does at its end. before, if not nil, is called before each
 // round. meanwhile, if not nil, runs while the workers are counted, until its context ends; if it returns earlier, so
-// does the counting. countOnly, if not zero, is how often it is done to count what it costs; it is not timed then.
+// does the counting. counted, if not zero, is how often it is
+// done to count what it costs. What is untimed is only counted.
 type series struct {
 	name      string
 	before    func(context.Context) error
 	worker    func() (do func() error, end func(), err error)
 	meanwhile func(context.Context) error
-	countOnly int
+	counted   int
+	untimed   bool
 }
 
 // A sample is what one series did in one round.

@@ -56,7 +56,7 @@ func difference(name string, a, b Request, parts float64) Request {
 
 // stepVariants are the series that are compared in lease mode with steps.
 func (a *api) stepVariants() ([]series, error) {
-	return []series{
+	all := []series{
 		a.series("plain", "/plain", false, newKey),
 		a.series("0 steps", "/steps/0", false, newKey),
 		a.series("1 step", "/steps/1", false, newKey),
@@ -64,15 +64,22 @@ func (a *api) stepVariants() ([]series, error) {
 		a.series("20 steps", "/steps/20", false, newKey),
 		a.series("1 TxStep", "/txstep", false, newKey),
 		a.resumed(),
-	}, nil
+	}
+	for i := range all {
+		all[i].counted = countedSteps
+	}
+	return all, nil
 }
+
+// countedSteps is how many requests are counted: with steps each of them is many commits.
+const countedSteps = 200
 
 // resumed is the series of requests whose operations were abandoned before, when all of their steps were kept.
 func (a *api) resumed() series {
 	const path = "/resumed"
-	s := series{name: "20 steps resumed", countOnly: 100}
+	s := series{name: "20 steps resumed", untimed: true}
 	s.worker = func() (func() error, func(), error) {
-		keys, err := a.abandon(path, s.countOnly+uncounted(s.countOnly))
+		keys, err := a.abandon(path, countedSteps+uncounted(countedSteps))
 		if err != nil {
 			return nil, nil, err
 		}
