@@ -109,7 +109,10 @@ func (c *call) failure(err error) error {
 	}
 	f := Failure{
 		Operation: c.op, Attempts: c.attempts, Sendings: c.sendings, Response: c.response,
-		Stopped: c.stopped, Retryable: c.retryable(), Err: err, request: c.method() + " " + c.r.URL.Host,
+		Stopped: c.stopped, Retryable: c.retryable(), Err: err, request: c.method(),
+	}
+	if c.r.URL != nil {
+		f.request += " " + c.r.URL.Host
 	}
 	if c.target != nil {
 		f.Target = c.target.Name
