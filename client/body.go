@@ -221,10 +221,10 @@ func shelve(res *http.Response, a *attempt) *http.Response {
 	kept := *res
 	p, ok := res.Body.(*peeked)
 	if !ok {
-		if cancel := a.cancel; a.timer != nil {
+		if a.timer != nil {
 			a.timer.Reset(drainTime)
 		} else {
-			a.timer = time.AfterFunc(drainTime, func() { cancel(errAttemptTimeout) })
+			a.timer = time.AfterFunc(drainTime, a.cancel)
 		}
 		peek(res)
 		p = res.Body.(*peeked)

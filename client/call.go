@@ -56,15 +56,26 @@ type call struct {
 // An attempt is what bounds one.
 type attempt struct {
 	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer // nil for none
+	cancel context.CancelFunc
+	timer  *time.Timer // cancels when time is over; nil for none
+	ended  atomic.Bool
 }
 
 func (a *attempt) end() {
+	a.ended.Store(true)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.cancel(nil)
+	a.cancel()
+}
+
+// reason returns err, or that the attempt ran out of time if err came of that. It is to be called before end.
+func (c *call) reason(err error) error {
+	a := &c.attempt
+	if !a.ended.Load() && a.ctx.Err() != nil && c.Err() == nil && errors.Is(err, context.Canceled) {
+		return errAttemptTimeout
+	}
+	return err
 }
 
 type callKey struct{}
@@ -195,11 +206,8 @@ func (c *call) send(traced context.Context, now time.Time) int {
 	}
 	c.resource = ""
 	if err != nil {
+		c.response, c.err = nil, c.reason(err)
 		c.attempt.end()
-		if context.Cause(c.attempt.ctx) == errAttemptTimeout {
-			err = errors.Join(errAttemptTimeout, err)
-		}
-		c.response, c.err = nil, err
 		switch {
 		case sendings > 0:
 			c.verdict = Uncertain
@@ -224,8 +232,9 @@ func (c *call) request(traced context.Context, now time.Time) (*http.Request, er
 		return nil, err
 	}
 	a := &c.attempt
-	a.ctx, a.cancel = context.WithCancelCause(traced)
+	a.ctx, a.cancel = context.WithCancel(traced)
 	a.timer = nil
+	a.ended.Store(false)
 	limit := c.t.config.AttemptTimeout
 	if !c.deadline.IsZero() {
 		if left := c.deadline.Sub(now); limit <= 0 || left < limit {
@@ -233,8 +242,7 @@ func (c *call) request(traced context.Context, now time.Time) (*http.Request, er
 		}
 	}
 	if limit > 0 {
-		cancel := a.cancel
-		a.timer = time.AfterFunc(limit, func() { cancel(errAttemptTimeout) })
+		a.timer = time.AfterFunc(limit, a.cancel)
 	}
 	req := c.r.WithContext(a.ctx)
 	req.Header = make(http.Header, len(c.r.Header)+2)

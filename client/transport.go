@@ -1,9 +1,6 @@
 package client
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -135,9 +132,7 @@ type answerBody struct {
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		if err != io.EOF && context.Cause(b.call.attempt.ctx) == errAttemptTimeout {
-			err = fmt.Errorf("client: the answer's body: %w", errors.Join(errAttemptTimeout, err))
-		}
+		err = b.call.reason(err)
 		b.call.attempt.end()
 	}
 	return n, err
