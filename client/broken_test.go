@@ -271,6 +271,35 @@ func TestSilentResends(t *testing.T) {
 	}
 }
 
+// What net/http sends by itself is a retry: the budget pays for it, and what it sent first may have been done.
+func TestSilentResendsAreAccountedFor(t *testing.T) {
+	s := newRaw(t, func(n int, conn net.Conn) bool {
+		switch n {
+		case 1:
+			io.WriteString(conn, created)
+		case 2:
+			return false
+		case 3:
+			io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+		default:
+			io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+		}
+		return true
+	})
+	config := quick(local)
+	config.Base, config.Budget = fresh(t), client.Budget{Reserve: 1.5, PerSecond: -1, Ratio: 0.001}
+	rt := newTransport(t, config)
+	do(t, rt, request(t, "POST", s.url(), "x"))
+	res, _ := do(t, rt, request(t, "POST", s.url(), "x"))
+	if result, _ := client.ResultOf(res); result.Outcome != client.Unknown || !result.Retryable || result.Sendings != 2 {
+		t.Errorf("a refusal after a sending that was lost: %+v", result)
+	}
+	res, _ = do(t, rt, request(t, "POST", s.url(), "x"))
+	if result, _ := client.ResultOf(res); result.Stopped != client.StopBudget || result.Sendings != 1 {
+		t.Errorf("%+v, want the budget spent", result)
+	}
+}
+
 // A Base that does not tell when it writes may have written.
 func TestABaseWithoutTraces(t *testing.T) {
 	broken := errors.New("broken")
@@ -350,7 +379,13 @@ func TestContextsThatEnd(t *testing.T) {
 			io.Copy(io.Discard, conn) // until the client hangs up
 			return false
 		})
-		_, err := newTransport(t, quick(local)).RoundTrip(request(t, "POST", s.url(), "x").WithContext(ctx))
+		config := quick(local)
+		config.Observe = func(_ context.Context, a client.Attempt) {
+			if a.Stopped != client.StopContext {
+				t.Errorf("the attempt is %+v", a)
+			}
+		}
+		_, err := newTransport(t, config).RoundTrip(request(t, "POST", s.url(), "x").WithContext(ctx))
 		if unknown := new(client.UnknownError); !errors.As(err, &unknown) || !errors.Is(err, context.Canceled) || unknown.Stopped != client.StopContext || !unknown.Retryable {
 			t.Errorf("%v", err)
 		}

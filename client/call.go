@@ -268,11 +268,10 @@ func (c *call) decide() (wait time.Duration) {
 	if c.stopped != "" {
 		return 0
 	}
-	definite := false
 	if c.response != nil {
-		definite = c.judge()
+		c.judge()
 		switch told, retry := shouldRetry(c.response.Header); {
-		case !told || definite:
+		case !told:
 		case !retry && c.verdict.again():
 			c.stopped = StopServer
 			return 0
@@ -298,8 +297,8 @@ func (c *call) decide() (wait time.Duration) {
 	return 0
 }
 
-// judge gives the verdict on an answer. definite says that the server means this operation by it.
-func (c *call) judge() (definite bool) {
+// judge gives the verdict on an answer.
+func (c *call) judge() {
 	res := c.response
 	if c.target != nil && res.StatusCode >= 400 {
 		if c.target.replayed(res.Header) {
@@ -307,18 +306,17 @@ func (c *call) judge() (definite bool) {
 			if res.StatusCode >= 500 {
 				c.verdict = Unresolved
 			}
-			return true
+			return
 		}
 		if c.target.Judge != nil {
 			a := Answer{Status: res.StatusCode, Header: res.Header, Body: peek(res), Key: c.op.Key}
 			if j := c.target.Judge(a); j.Verdict != ByStatus {
 				c.verdict, c.resource = j.Verdict, j.Resource
-				return !j.Verdict.again() && j.Verdict != Refused
+				return
 			}
 		}
 	}
 	c.verdict = byStatus(res.StatusCode)
-	return false
 }
 
 // wait returns how long to wait before the next attempt, and takes it out of the budget; or sets stopped.
@@ -329,7 +327,7 @@ func (c *call) wait() time.Duration {
 		ceiling = config.BaseDelay << n
 	}
 	wait := time.Duration(rand.Int64N(int64(ceiling) + 1))
-	left := config.MaxDelay + 1
+	left := config.MaxDelay + 1 // what a wait must be less than
 	if !c.deadline.IsZero() {
 		left = min(left, c.deadline.Sub(now))
 	}
@@ -338,7 +336,7 @@ func (c *call) wait() time.Duration {
 	}
 	if c.response != nil {
 		if hint, ok := retryAfter(c.response.Header, now); ok {
-			if hint > config.MaxDelay || hint >= left {
+			if hint >= left {
 				c.stopped = StopHint
 				return 0
 			}

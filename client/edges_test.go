@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ichido-dev/ichido/client"
 )
@@ -42,6 +45,46 @@ func TestSwitchingProtocols(t *testing.T) {
 	fmt.Fprintln(rw, "hello")
 	if line, err := bufio.NewReader(rw).ReadString('\n'); line != "hello\n" {
 		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// It lasts for longer than an attempt may. A Base need not say whose answer it is.
+func TestSwitchingProtocolsIsNotBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ctx context.Context
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
+			ctx = r.Context()
+			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		res, err := newTransport(t, &client.Config{Base: base}).RoundTrip(request(t, "GET", "http://api.example.com", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if ctx.Err() != nil {
+			t.Errorf("its context has ended: %v", context.Cause(ctx))
+		}
+		if result, ok := client.ResultOf(res); !ok || result.Outcome != client.Done {
+			t.Errorf("%+v", result)
+		}
+	})
+}
+
+func TestTheBodyIsClosedWhateverHappens(t *testing.T) {
+	for name, lines := range map[string][]string{"sent": nil, "refused": {"a", "b"}} {
+		s := newServer(t, statuses(201))
+		body := &hidden{Reader: strings.NewReader("x")}
+		r := request(t, "POST", s.URL, "")
+		r.Body = body
+		if lines != nil {
+			r.Header["Idempotency-Key"] = lines
+		}
+		if res, err := newTransport(t, quick(local)).RoundTrip(r); err == nil {
+			res.Body.Close()
+		}
+		if body.closed.Load() == 0 {
+			t.Errorf("%s: the body was not closed", name)
+		}
 	}
 }
 

@@ -144,6 +144,23 @@ func TestHintsAreWaitedForOrEndIt(t *testing.T) {
 	}
 }
 
+// Clients that are told the same time do not all come at it.
+func TestHintsHaveJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := map[time.Duration]bool{}
+		for range 20 {
+			base, _, err := try(t, client.Config{BaseDelay: time.Second}, t.Context(), status(503, "Retry-After", "3"), status(201))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits[base.at[1].Sub(base.at[0])] = true
+		}
+		if len(waits) < 10 {
+			t.Errorf("20 clients wait for %v", waits)
+		}
+	})
+}
+
 // The clocks of client and server differ by an hour: the Date of the answer is what its Retry-After is compared with.
 func TestHintsAreReadByTheServersClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +178,7 @@ func TestTotalTimeout(t *testing.T) {
 		config := client.Config{Attempts: 100, AttemptTimeout: 4 * time.Second, TotalTimeout: 10 * time.Second, BaseDelay: 1}
 		base, _, err := try(t, config, t.Context(), hang)
 		unknown := new(client.UnknownError)
-		if !errors.As(err, &unknown) || unknown.Stopped != client.StopTime || len(base.at) != 3 || time.Since(begun) > 10*time.Second {
+		if !errors.As(err, &unknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || unknown.Stopped != client.StopTime || len(base.at) != 3 || time.Since(begun) > 10*time.Second {
 			t.Errorf("%v after %s and %d attempts, want 3 within 10 s", err, time.Since(begun), len(base.at))
 		}
 	})
@@ -187,7 +204,7 @@ func TestRetentionBoundsTheRetries(t *testing.T) {
 		target := client.Draft07
 		target.Retention = time.Minute
 		rt := newTransport(t, &client.Config{
-			Base: base, Targets: client.Targets{"*": target}, Attempts: 1000, TotalTimeout: -1, BaseDelay: 10 * time.Second, Budget: client.Budget{Unlimited: true},
+			Base: base, Targets: client.Targets{"*": target}, Attempts: 1000, TotalTimeout: time.Hour, BaseDelay: 10 * time.Second, Budget: client.Budget{Unlimited: true},
 		})
 		op := client.NewOperation()
 		time.Sleep(30 * time.Second)
