@@ -232,7 +232,7 @@ func (m *Manager) beginIn(ctx context.Context, claim Claim, mode Mode) (Attempt,
 	claim.Lease = &Lease{
 		Token: newToken(), Duration: m.config.Lease, Rerun: m.config.OnLapse == Rerun,
 		UnknownRetention: m.config.UnknownRetention, Route: m.config.Route,
-		MaxAttempts: m.config.MaxAttempts, Request: claim.request,
+		Owner: m.config.Owner, MaxAttempts: m.config.MaxAttempts, Request: claim.request,
 	}
 	return m.leases.begin(bounded, claim)
 }

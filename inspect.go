@@ -56,16 +56,20 @@ type Entry struct {
 	Token      int64     // of the last attempt
 	LeaseUntil time.Time // of the last attempt; zero if the record is completed
 	Attempts   int       // how many there were
+	// Owner names the process that holds the lease, or that held it last. It is empty if the attempt did not say.
+	Owner string
 	// Rerun says that the next request with the key runs the work again once the lease has run out. Such an entry is
-	// InProgress as long as no attempt has completed it.
+	// InProgress as long as no attempt has completed it and there may be more of them.
 	Rerun bool
 	Asked int // how often a Resolver was asked
 
 	// Resumes says that the operation has steps: the next request with the key goes on after the last that is kept. Such
-	// an entry is InProgress as long as no attempt has completed it.
+	// an entry is InProgress as long as no attempt has completed it and there may be more of them.
 	Resumes bool
-	// MaxAttempts is Lease.MaxAttempts of the last attempt.
+	// MaxAttempts is how many attempts there may be; zero sets no bound. It is Lease.MaxAttempts of the last attempt.
 	MaxAttempts int
+	// Finishes says that the request is kept, so that [Manager.Finish] can go on without the client.
+	Finishes bool
 	// Steps are the names of the steps that are kept, if the entry is from Look.
 	Steps []string
 }

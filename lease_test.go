@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -594,6 +595,9 @@ func TestWrongMode(t *testing.T) {
 		{memstore.New(nil), ichido.Config{Mode: ichido.LeaseMode, Resolver: resolver}, "Config.Route is empty"},
 		{memstore.New(nil), ichido.Config{Mode: ichido.LeaseMode, Resolver: resolver, Route: "a\x00b"}, "Config.Route must be UTF-8"},
 		{memstore.New(nil), ichido.Config{Mode: ichido.LeaseMode, Resolver: resolver, Route: "charge", OnLapse: ichido.Rerun}, "never unknown"},
+		{memstore.New(nil), ichido.Config{Owner: "blue"}, "Config.Owner belongs to lease mode"},
+		{memstore.New(nil), ichido.Config{Mode: ichido.LeaseMode, Owner: "a\xff"}, "Config.Owner must be UTF-8"},
+		{memstore.New(nil), ichido.Config{Mode: ichido.LeaseMode, Owner: strings.Repeat("a", 256)}, "at most 255 bytes"},
 		{leasesOnly, ichido.Config{Mode: ichido.LeaseMode, Resolver: resolver, Route: "charge"}, "cannot settle"},
 	} {
 		if _, err := ichido.New(c.store, ichido.Shared, &c.config); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -605,6 +609,22 @@ func TestWrongMode(t *testing.T) {
 		}
 		if _, err := m.With(func(to *ichido.Config) { *to = c.config }); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("With(%T, %+v): %v, want %q", c.store, c.config, err, c.want)
+		}
+	}
+}
+
+// The store is told whose attempt it is: this process, if nobody says otherwise.
+func TestOwner(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memstore.New(nil)
+	for given, want := range map[string]string{"": fmt.Sprint(host, ":", os.Getpid()), "blue": "blue"} {
+		m := newManager(t, store, &ichido.Config{Mode: ichido.LeaseMode, Owner: given})
+		send(m.Wrap(created("x")), post("k"+given, "{}"))
+		if e, err := store.Look(t.Context(), testScope, "k"+given); err != nil || e.Owner != want {
+			t.Errorf("Config.Owner %q: the entry is %+v, %v; want the owner %q", given, e, err, want)
 		}
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -111,6 +114,9 @@ type Config struct {
 	// kept when code is renamed. Default: "".
 	Route string
 
+	// Owner names this process in the store, for people who look for who drives an operation. Default: "host:pid".
+	Owner string
+
 	// StepSecret is what the keys of steps are derived from, see [Step]: at least 16 bytes, secret, and the same in all
 	// processes for as long as operations may resume. Default: none; then there are no steps.
 	StepSecret []byte
@@ -119,12 +125,11 @@ type Config struct {
 	RenamedSteps map[string]string
 
 	// MaxAttempts is how many attempts an operation may have; after that its key is unknown. It bounds how often work that
-	// keeps failing is run again, by Rerun and by steps. Default: 20. A negative number sets no bound. Of the stores only
-	// memstore heeds it as yet.
+	// keeps failing is run again, by Rerun and by steps. Default: 20. A negative number sets no bound.
 	MaxAttempts int
 
 	// Finish keeps the request with its claim, so that [Manager.Finish] can run what was abandoned although the client never
-	// comes back (of the stores only memstore can as yet): method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
+	// comes back: method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
 	// Accept-Language. It is encrypted under Stored.Secrets, and goes when the key is completed. Route is required with it.
 	Finish bool
 
@@ -257,7 +262,7 @@ func (c *Config) fillLease(store Store) error {
 			name string
 			set  bool
 		}{
-			{"Lease", c.Lease != 0}, {"OnLapse", c.OnLapse != Hold}, {"Route", c.Route != ""}, {"MaxAttempts", c.MaxAttempts != 0},
+			{"Lease", c.Lease != 0}, {"OnLapse", c.OnLapse != Hold}, {"Route", c.Route != ""}, {"Owner", c.Owner != ""}, {"MaxAttempts", c.MaxAttempts != 0},
 			{"Resolver", c.Resolver != nil}, {"ResolveTimeout", c.ResolveTimeout != 0}, {"UnknownRetention", c.UnknownRetention != 0},
 			{"Contact", c.Contact != ""}, {"StepSecret", c.StepSecret != nil}, {"RenamedSteps", c.RenamedSteps != nil},
 			{"Finish", c.Finish}, {"RequestFields", c.RequestFields != nil}, {"Restore", c.Restore != nil},
@@ -285,6 +290,9 @@ func (c *Config) fillLease(store Store) error {
 		c.MaxAttempts = 20
 	}
 	c.MaxAttempts = max(c.MaxAttempts, 0) // to a store zero is no bound
+	if c.Owner == "" {
+		c.Owner = thisProcess()
+	}
 	if err := c.fillFinish(store); err != nil {
 		return err
 	}
@@ -299,6 +307,8 @@ func (c *Config) fillLease(store Store) error {
 		return fmt.Errorf("the field Config.OnLapse is %d; it must be Hold or Rerun", c.OnLapse)
 	case !isText(c.Route) || len(c.Route) > maxRoute:
 		return fmt.Errorf("the field Config.Route must be UTF-8 without NUL and have at most %d bytes", maxRoute)
+	case !isText(c.Owner) || len(c.Owner) > maxOwner:
+		return fmt.Errorf("the field Config.Owner must be UTF-8 without NUL and have at most %d bytes", maxOwner)
 	case c.Resolver == nil:
 		return nil
 	case c.OnLapse == Rerun:
@@ -313,8 +323,15 @@ func (c *Config) fillLease(store Store) error {
 
 const (
 	maxRoute      = 255
+	maxOwner      = 255
 	minStepSecret = 16
 )
+
+// thisProcess names this process among those of a store. A host without a name leaves its part empty.
+func thisProcess() string {
+	host, _ := os.Hostname()
+	return strings.ToValidUTF8(host, "?") + ":" + strconv.Itoa(os.Getpid())
+}
 
 // fill puts defaults where fields are zero and refuses what makes no sense.
 func (c *Config) fill(store Store) error {

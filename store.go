@@ -91,6 +91,8 @@ type Lease struct {
 	UnknownRetention time.Duration
 	// Route names the kind of work, for those who settle it later. It may be empty.
 	Route string
+	// Owner names the process whose attempt it is, for people who look. It may be empty.
+	Owner string
 	// MaxAttempts is how many attempts there may be, if not zero: a record that had so many is Unknown when the lease of the
 	// last one has run out, whatever else says that it runs again. It is stored.
 	MaxAttempts int

@@ -32,6 +32,7 @@ type handlers struct {
 	ichido http.Handler
 	usual  http.Handler // see usual_postgres.go
 	writes http.Handler // see writes_postgres.go
+	floor  http.Handler // see floor.go
 	lease  http.Handler // ichido in lease mode
 	purger ichido.Purger
 	close  func()
@@ -72,6 +73,7 @@ func serve(h *handlers) (*api, error) {
 	mux.Handle("POST /usual", h.usual)
 	mux.Handle("POST /writes", h.writes)
 	mux.Handle("POST /lease", h.lease)
+	mux.Handle("POST /floor", h.floor)
 	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
 	go a.server.Serve(listener)
 	return a, nil
@@ -93,7 +95,7 @@ func (a *api) series(name, path string, replay bool, key func() string) series {
 	}}
 }
 
-// variants are the four series that are compared in transaction mode.
+// variants are the series that are compared in transaction mode.
 func (a *api) variants() ([]series, error) {
 	replay, err := a.replays("/ichido")
 	return []series{
@@ -101,6 +103,7 @@ func (a *api) variants() ([]series, error) {
 		a.series("first", "/ichido", false, newKey),
 		replay,
 		a.series("usual", "/usual", false, newKey),
+		a.series("floor", "/floor", false, newKey),
 	}, err
 }
 

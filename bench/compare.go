@@ -104,6 +104,8 @@ func transactionAims(_ string, clients int) []aim {
 		{of: "first", to: "usual", least: 1.5},
 		{of: "replay", to: "first", least: 3},
 		{of: "usual", to: "plain"},
+		{of: "floor", to: "plain"},
+		{of: "first", to: "floor"},
 	}
 }
 

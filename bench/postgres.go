@@ -152,7 +152,7 @@ func (p *postgres) open(ctx context.Context, connections int, count *counter) (*
 		return nil, err
 	}
 	store := pgstore.New(pool)
-	h := &handlers{usual: usualPostgres{pool}, writes: writesPostgres{pool}, purger: store, close: pool.Close}
+	h := &handlers{usual: usualPostgres{pool}, writes: writesPostgres{pool}, floor: serveFloor(floorPostgres{pool}), purger: store, close: pool.Close}
 	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertPostgres(ctx, pgstore.Tx(ctx), r)
 	}); err != nil {

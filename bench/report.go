@@ -9,7 +9,7 @@ import (
 
 // A Report is what --json writes. Fields of what was not run are missing. Names of variants: "plain", the handler in a
 // plain transaction; "first", ichido, each request with a new key; "replay", ichido, requests whose keys are stored;
-// "usual", idempotency as it is written by hand. In lease mode: "writes", a handler that makes two plain writes; "first"
+// "usual", idempotency as it is written by hand; "floor", the plain transaction and one more row. In lease mode: "writes", a handler that makes two plain writes; "first"
 // and "replay", ichido, with a handler that makes none.
 type Report struct {
 	Machine     Machine      `json:"machine"`

@@ -147,7 +147,7 @@ func (s *sqlite) open(_ context.Context, connections int, count *counter) (*hand
 		return nil, err
 	}
 	store := sqlstore.New(db, sqlstore.SQLite)
-	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, purger: store, close: func() { _ = db.Close() }}
+	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, floor: serveFloor(floorSQLite{db}), purger: store, close: func() { _ = db.Close() }}
 	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertSQLite(ctx, sqlstore.Tx(ctx), r)
 	}); err != nil {

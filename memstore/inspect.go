@@ -27,7 +27,7 @@ func (e *entry) describe(now time.Time, whole bool) ichido.Entry {
 	}
 	if l := e.lease; l != nil {
 		d.Route, d.Token, d.Attempts, d.Rerun, d.Asked = l.route, l.token, l.attempts, l.rerun, l.asked
-		d.Resumes, d.MaxAttempts = l.resumes, l.maxAttempts
+		d.Owner, d.Resumes, d.MaxAttempts, d.Finishes = l.owner, l.resumes, l.maxAttempts, l.request != nil
 		if e.listed == nil {
 			d.LeaseUntil = l.until
 		}

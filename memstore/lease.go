@@ -14,6 +14,7 @@ type lease struct {
 	until    time.Time
 	rerun    bool
 	route    string
+	owner    string
 	attempts int
 
 	asked      int
@@ -49,7 +50,7 @@ func (s *Store) hold(e *entry, claim ichido.Claim, now time.Time) ichido.Attempt
 	if l.token != claim.Lease.Token {
 		l.attempts++
 	}
-	l.maxAttempts = claim.Lease.MaxAttempts
+	l.maxAttempts, l.owner = claim.Lease.MaxAttempts, claim.Lease.Owner
 	l.token, l.rerun, l.until = claim.Lease.Token, claim.Lease.Rerun, now.Add(claim.Lease.Duration)
 	e.expires = now.Add(claim.Lease.UnknownRetention)
 	return &leaseAttempt{s, e.id, claim}

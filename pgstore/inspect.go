@@ -15,21 +15,21 @@ import (
 )
 
 // stateSQL is the State of the record k.
-var stateSQL = fmt.Sprintf(`CASE WHEN k.response_status IS NOT NULL THEN %d WHEN k.lease_until > now() OR k.rerun OR k.steps IS NOT NULL THEN %d ELSE %d END`,
+var stateSQL = fmt.Sprintf(`CASE WHEN k.response_status IS NOT NULL THEN %d WHEN k.lease_until > now() OR (k.rerun OR k.steps IS NOT NULL) AND `+againSQL+` THEN %d ELSE %d END`,
 	ichido.Completed, ichido.InProgress, ichido.Unknown)
 
 // entrySQL reads entries. The length of a body is known without reading it.
 var entrySQL = `SELECT k.scope, k.idem_key, ` + stateSQL + `, k.request_hash, coalesce(k.response_status, 0),
 		coalesce(octet_length(k.response_body), 0), k.created_at, k.expires_at, coalesce(k.route, ''), coalesce(k.lease_token, 0),
 		k.lease_until, coalesce(k.attempts, 0), coalesce(k.rerun, false), coalesce(k.asked, 0),
-		k.steps IS NOT NULL%s
+		k.steps IS NOT NULL, coalesce(k.owner, ''), coalesce(k.max_attempts, 0), k.request IS NOT NULL%s
 	FROM idempotency_keys k`
 
 func scanEntry(row pgx.CollectableRow, more ...any) (e ichido.Entry, err error) {
 	var state int
 	var created, expires, until pgtype.Timestamptz
 	err = row.Scan(append([]any{&e.Scope, &e.Key, &state, &e.Fingerprint, &e.Status, &e.BodySize, &created, &expires, &e.Route,
-		&e.Token, &until, &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes}, more...)...)
+		&e.Token, &until, &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes, &e.Owner, &e.MaxAttempts, &e.Finishes}, more...)...)
 	e.State, e.CreatedAt, e.ExpiresAt, e.LeaseUntil = ichido.State(state), timeOf(created), timeOf(expires), timeOf(until)
 	return e, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/ichido-dev/ichido"
 	"github.com/jackc/pgx/v5"
@@ -14,11 +15,14 @@ const (
 	// absentSQL says whether the record k is as good as absent: past its retention, and no lease on it is running.
 	absentSQL = `k.expires_at <= now() AND (k.lease_until > now()) IS NOT TRUE`
 
+	// againSQL says whether the record k has not had all its attempts.
+	againSQL = `(k.attempts < nullif(k.max_attempts, 0)) IS NOT FALSE`
+
 	// claimableSQL says whether a claim of lease mode may have the record k. It may also if an attempt went that may be
 	// followed by another, and if the lease is its own.
 	claimableSQL = `(` + absentSQL + `
 		OR k.response_status IS NULL AND k.lease_until <= now() AND (k.rerun AND $8::bool OR k.steps IS NOT NULL)
-			AND k.request_hash = $3::bytea
+			AND ` + againSQL + ` AND k.request_hash = $3::bytea
 		OR k.lease_until > now() AND k.lease_token = $4::int8) IS TRUE`
 )
 
@@ -31,19 +35,21 @@ const leaseSQL = `WITH seen AS MATERIALIZED (
 		FROM idempotency_keys k WHERE k.idem_key = $1::text AND k.scope = $2::text
 	), claimed AS (
 		INSERT INTO idempotency_keys AS k (scope, idem_key, request_hash, created_at, expires_at,
-			lease_token, lease_until, attempts, rerun, route, asked)
+			lease_token, lease_until, attempts, rerun, route, asked, max_attempts, owner, request)
 		SELECT $2::text, $1::text, $3::bytea, now(), now() + $6::int8 * interval '1 microsecond',
-			$4::int8, now() + $5::int8 * interval '1 microsecond', 1, $8::bool, $7::text, 0
+			$4::int8, now() + $5::int8 * interval '1 microsecond', 1, $8::bool, $7::text, 0,
+			$9::int4, $10::text, $11::bytea
 		WHERE NOT EXISTS (SELECT FROM seen WHERE NOT claimable)
 		ON CONFLICT (idem_key, scope) DO UPDATE SET
 			request_hash = excluded.request_hash, response_status = NULL, response_headers = NULL, response_body = NULL,
 			expires_at = excluded.expires_at, lease_token = excluded.lease_token, lease_until = excluded.lease_until,
-			rerun = excluded.rerun, route = excluded.route,
+			rerun = excluded.rerun, route = excluded.route, max_attempts = excluded.max_attempts, owner = excluded.owner,
 			created_at = CASE WHEN ` + absentSQL + ` THEN excluded.created_at ELSE k.created_at END,
 			attempts = CASE WHEN ` + absentSQL + ` THEN 1 ELSE k.attempts + (k.lease_token <> excluded.lease_token)::int END,
 			asked = CASE WHEN ` + absentSQL + ` THEN 0 ELSE k.asked END,
 			asked_until = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.asked_until END,
-			steps = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.steps END
+			steps = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.steps END,
+			request = CASE WHEN ` + absentSQL + ` THEN excluded.request ELSE k.request END
 		WHERE ` + claimableSQL + `
 		RETURNING true
 	)
@@ -62,7 +68,8 @@ func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 			}
 			defer conn.Release()
 			row, err = readRow(conn.QueryRow(ctx, leaseSQL, claim.Key, claim.Scope, claim.Fingerprint,
-				l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(), l.Route, l.Rerun))
+				l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(), l.Route, l.Rerun,
+				int32(min(l.MaxAttempts, math.MaxInt32)), l.Owner, l.Request))
 			return err
 		})
 		switch {
@@ -112,7 +119,7 @@ const completeSQL = `UPDATE idempotency_keys k SET
 		created_at = CASE WHEN k.response_status IS NULL THEN clock_timestamp() ELSE k.created_at END,
 		expires_at = CASE WHEN k.response_status IS NULL
 			THEN clock_timestamp() + $7::int8 * interval '1 microsecond' ELSE k.expires_at END,
-		lease_until = NULL
+		lease_until = NULL, request = NULL
 	WHERE k.idem_key = $1::text AND k.scope = $2::text AND k.lease_token = $3::int8
 		AND (k.response_status IS NOT NULL OR ` + heldSQL + `)`
 

@@ -35,7 +35,7 @@ var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Leaser    = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
-	_ ichido.Stepper   = (*Store)(nil)
+	_ ichido.Finisher  = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Migrator  = (*Store)(nil)
@@ -294,7 +294,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (deleted int, err error) {
 
 // Ping implements [ichido.Pinger].
 func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, "SELECT steps FROM idempotency_keys LIMIT 0"); err != nil {
+	if _, err := s.pool.Exec(ctx, "SELECT request FROM idempotency_keys LIMIT 0"); err != nil {
 		return classify("reaching the table", err)
 	}
 	return nil

@@ -11,54 +11,80 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// askSQL reserves the keys that are chosen by what is put in. The first condition is that of the index on incomplete
-// records.
+// askSQL reserves keys without an answer that are chosen by what is put in, and returns what is put in with them. The first
+// condition is that of the index on incomplete records.
 const askSQL = `WITH chosen AS MATERIALIZED (
 		SELECT k.idem_key, k.scope FROM idempotency_keys k
 		WHERE k.response_status IS NULL AND (k.lease_until > now()) IS NOT TRUE
-			AND k.expires_at > now() AND (k.asked_until > now()) IS NOT TRUE AND k.steps IS NULL
+			AND k.expires_at > now() AND (k.asked_until > now()) IS NOT TRUE
 			AND %s
 	), asked AS (
 		UPDATE idempotency_keys k SET asked = coalesce(k.asked, 0) + 1, asked_until = now() + $1::int8 * interval '1 microsecond'
 		FROM chosen c WHERE k.idem_key = c.idem_key AND k.scope = c.scope
-		RETURNING k.scope, k.idem_key, k.route, k.request_hash, k.lease_token, k.attempts, k.asked, k.created_at, k.lease_until
+		RETURNING k.scope, k.idem_key, k.route, k.request_hash, k.lease_token, k.attempts, k.asked, k.created_at, k.lease_until, %s
 	)
 	SELECT * FROM asked ORDER BY lease_until`
 
 var (
-	askKeySQL = fmt.Sprintf(askSQL, `k.idem_key = $2::text AND k.scope = $3::text FOR UPDATE`)
+	askKeySQL    = fmt.Sprintf(askSQL, unknownSQL+`k.idem_key = $2::text AND k.scope = $3::text FOR UPDATE`, `NULL::bytea`)
+	askRouteSQL  = fmt.Sprintf(askSQL, unknownSQL+dueSQL, `NULL::bytea`)
+	abandonedSQL = fmt.Sprintf(askSQL, `k.request IS NOT NULL AND (k.rerun OR k.steps IS NOT NULL) AND `+againSQL+` AND `+dueSQL, `k.request`)
+)
 
-	// 10 s after the first question, then 20 s, and so on to an hour.
-	askRouteSQL = fmt.Sprintf(askSQL, `k.route = $2::text AND (coalesce(k.asked, 0) = 0 OR k.asked_until IS NULL
+const (
+	// unknownSQL leaves out those that the next claim runs whatever it says.
+	unknownSQL = `(k.steps IS NULL OR NOT ` + againSQL + `) AND `
+
+	// dueSQL: 10 s after the first question, then 20 s, and so on to an hour.
+	dueSQL = `k.route = $2::text AND (coalesce(k.asked, 0) = 0 OR k.asked_until IS NULL
 				OR k.asked_until + least(3600, 10 * 2 ^ least(k.asked - 1, 10)) * interval '1 second' <= now())
-		ORDER BY k.lease_until LIMIT $3::int8 FOR UPDATE SKIP LOCKED`)
+		ORDER BY k.lease_until LIMIT $3::int8 FOR UPDATE SKIP LOCKED`
 )
 
 // Ask implements [ichido.Settler].
-func (s *Store) Ask(ctx context.Context, question ichido.Question) (unknown []ichido.UnknownKey, err error) {
+func (s *Store) Ask(ctx context.Context, question ichido.Question) ([]ichido.UnknownKey, error) {
 	sql, args := askRouteSQL, []any{question.Patience.Microseconds(), question.Route, int64(question.Limit)}
 	if question.Key != "" {
 		sql, args = askKeySQL, []any{question.Patience.Microseconds(), question.Key, question.Scope}
 	}
+	reserved, err := s.reserve(ctx, sql, args)
+	if err != nil {
+		return nil, classify("asking for unknown keys", err)
+	}
+	unknown := make([]ichido.UnknownKey, len(reserved))
+	for i, k := range reserved {
+		unknown[i] = k.UnknownKey
+	}
+	return unknown, nil
+}
+
+// Abandoned implements [ichido.Finisher].
+func (s *Store) Abandoned(ctx context.Context, question ichido.Question) ([]ichido.AbandonedKey, error) {
+	reserved, err := s.reserve(ctx, abandonedSQL, []any{question.Patience.Microseconds(), question.Route, int64(question.Limit)})
+	if err != nil {
+		return nil, classify("looking for abandoned operations", err)
+	}
+	return reserved, nil
+}
+
+// reserve runs one of the statements that reserve keys.
+func (s *Store) reserve(ctx context.Context, sql string, args []any) (reserved []ichido.AbandonedKey, err error) {
 	err = inOrder(ctx, func() error {
 		rows, err := s.pool.Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
-		unknown, err = pgx.CollectRows(rows, scanUnknown)
+		reserved, err = pgx.CollectRows(rows, scanReserved)
 		return err
 	})
-	if err != nil {
-		return nil, classify("asking for unknown keys", err)
-	}
-	return unknown, nil
+	return reserved, err
 }
 
-func scanUnknown(row pgx.CollectableRow) (u ichido.UnknownKey, err error) {
+func scanReserved(row pgx.CollectableRow) (k ichido.AbandonedKey, err error) {
 	var created, since pgtype.Timestamptz
-	err = row.Scan(&u.Scope, &u.Key, &u.Route, &u.Fingerprint, &u.Token, &u.Attempts, &u.Asked, &created, &since)
-	u.CreatedAt, u.Since = timeOf(created), timeOf(since)
-	return u, err
+	err = row.Scan(&k.Scope, &k.Key, &k.Route, &k.Fingerprint, &k.Token, &k.Attempts, &k.Asked, &created, &since, &k.Request)
+	k.CreatedAt, k.Since = timeOf(created), timeOf(since)
+	return k, err
 }
 
 // settleSQL changes a record by the statement that is put in, if it may be settled, and makes a note of it. It also tells
@@ -94,7 +120,8 @@ var (
 	// Without its token the attempt that went, should it be late, does not take the answer for its own.
 	settledDoneSQL = fmt.Sprintf(settleSQL, `UPDATE idempotency_keys k SET response_status = $8::int4,
 			response_headers = coalesce($9::bytea, ''), response_body = coalesce($10::bytea, ''), created_at = now(),
-			expires_at = now() + $11::int8 * interval '1 microsecond', lease_token = NULL, lease_until = NULL`, incompleteSQL, noteSQL)
+			expires_at = now() + $11::int8 * interval '1 microsecond', lease_token = NULL, lease_until = NULL,
+			request = NULL`, incompleteSQL, noteSQL)
 )
 
 // How settlements are named in the database.

@@ -53,13 +53,14 @@ func (s *Store) Look(ctx context.Context, scope, key string) (*ichido.Entry, err
 func readEntry(scan func(...any) error, more ...any) (ichido.Entry, error) {
 	var e ichido.Entry
 	var status, size sql.Null[int]
-	var live bool
+	var live, again bool
 	err := scan(append([]any{&e.Scope, &e.Key, &e.Fingerprint, &status, &size, &live, (*millis)(&e.CreatedAt), (*millis)(&e.ExpiresAt),
-		&e.Route, &e.Token, (*millis)(&e.LeaseUntil), &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes}, more...)...)
+		&e.Route, &e.Token, (*millis)(&e.LeaseUntil), &e.Attempts, &e.Rerun, &e.Asked, &e.Resumes,
+		&again, &e.Owner, &e.MaxAttempts, &e.Finishes}, more...)...)
 	switch {
 	case status.Valid:
 		e.State, e.Status, e.BodySize, e.LeaseUntil = ichido.Completed, status.V, size.V, time.Time{}
-	case live || e.Rerun || e.Resumes:
+	case live || (e.Rerun || e.Resumes) && again:
 		e.State = ichido.InProgress
 	default:
 		e.State = ichido.Unknown

@@ -22,6 +22,10 @@ func (s *Store) lease(ctx context.Context, st *statements, claim ichido.Claim) (
 		return nil, nil, errors.New("sqlstore: in lease mode scope and key must be UTF-8 text without NUL")
 	}
 	l := *claim.Lease
+	var request any // NULL if there is none: of a nil slice drivers make what they like
+	if l.Request != nil {
+		request = l.Request
+	}
 	for {
 		r, err := read(ctx, st.read, claim.Scope, claim.Key)
 		if err != nil {
@@ -32,7 +36,8 @@ func (s *Store) lease(ctx context.Context, st *statements, claim ichido.Claim) (
 			return nil, record, err
 		}
 		n, err := affected(s.db.ExecContext(ctx, s.dialect.claim, claim.Scope, claim.Key, claim.Fingerprint,
-			s.dialect.interval(l.UnknownRetention), l.Token, s.dialect.interval(l.Duration), l.Rerun, l.Route))
+			s.dialect.interval(l.UnknownRetention), l.Token, s.dialect.interval(l.Duration), l.Rerun, l.Route,
+			l.MaxAttempts, l.Owner, request))
 		if err != nil {
 			return nil, nil, s.dialect.unavailable("claiming the key", err)
 		}
@@ -51,7 +56,7 @@ func (r *row) leasable(claim ichido.Claim) bool {
 	case r.live:
 		return r.token == claim.Lease.Token // the acknowledgement was lost
 	}
-	return (r.resumes || r.rerun && claim.Lease.Rerun) && bytes.Equal(r.fingerprint, claim.Fingerprint)
+	return r.again && (r.resumes || r.rerun && claim.Lease.Rerun) && bytes.Equal(r.fingerprint, claim.Fingerprint)
 }
 
 // isText reports whether JSON, in which Renew sends it, keeps a string as it is.

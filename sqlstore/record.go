@@ -20,13 +20,14 @@ type row struct {
 	token       int64 // of the last attempt in lease mode, or 0
 	rerun       bool  // another attempt may follow when the lease has run out
 	resumes     bool  // the operation has steps: another attempt follows
+	again       bool  // it has not had all its attempts
 }
 
 // read returns the row of a key, or nil if it has none.
 func read(ctx context.Context, stmt *sql.Stmt, scope, key string) (*row, error) {
 	var r row
 	err := stmt.QueryRowContext(ctx, key, scope).
-		Scan(&r.fingerprint, &r.status, &r.header, &r.body, &r.absent, &r.live, &r.token, &r.rerun, &r.resumes)
+		Scan(&r.fingerprint, &r.status, &r.header, &r.body, &r.absent, &r.live, &r.token, &r.rerun, &r.resumes, &r.again)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -18,22 +18,40 @@ func (s *Store) Ask(ctx context.Context, q ichido.Question) ([]ichido.UnknownKey
 	if q.Key != "" {
 		query, args = s.dialect.askOne, []any{s.dialect.interval(q.Patience), q.Key, q.Scope}
 	}
-	var keys []ichido.UnknownKey
-	err := s.each(ctx, func(rows *sql.Rows) error {
-		var k ichido.UnknownKey
-		err := rows.Scan(&k.Scope, &k.Key, &k.Route, &k.Fingerprint, &k.Token, &k.Attempts, &k.Asked,
-			(*millis)(&k.CreatedAt), (*millis)(&k.Since))
-		keys = append(keys, k)
-		return err
-	}, query, args...)
+	reserved, err := s.reserve(ctx, query, args)
 	if err != nil {
 		return nil, s.dialect.unavailable("asking for unknown keys", err)
 	}
+	unknown := make([]ichido.UnknownKey, len(reserved))
+	for i, k := range reserved {
+		unknown[i] = k.UnknownKey
+	}
+	return unknown, nil
+}
+
+// Abandoned implements [ichido.Finisher].
+func (s *Store) Abandoned(ctx context.Context, q ichido.Question) ([]ichido.AbandonedKey, error) {
+	reserved, err := s.reserve(ctx, s.dialect.abandoned, []any{s.dialect.interval(q.Patience), q.Route, max(q.Limit, 0)})
+	if err != nil {
+		return nil, s.dialect.unavailable("looking for abandoned operations", err)
+	}
+	return reserved, nil
+}
+
+// reserve runs one of the statements that reserve keys.
+func (s *Store) reserve(ctx context.Context, query string, args []any) (reserved []ichido.AbandonedKey, err error) {
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var k ichido.AbandonedKey
+		err := rows.Scan(&k.Scope, &k.Key, &k.Route, &k.Fingerprint, &k.Token, &k.Attempts, &k.Asked,
+			(*millis)(&k.CreatedAt), (*millis)(&k.Since), &k.Request)
+		reserved = append(reserved, k)
+		return err
+	}, query, args...)
 	// What RETURNING returns has no order.
-	slices.SortFunc(keys, func(a, b ichido.UnknownKey) int {
+	slices.SortFunc(reserved, func(a, b ichido.AbandonedKey) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Scope, b.Scope))
 	})
-	return keys, nil
+	return reserved, err
 }
 
 // settledHow is how settlements are stored.

@@ -37,14 +37,29 @@ const (
 	// sqliteSettled finds the record to settle, whose state the statement adds. A token of 0 is any.
 	sqliteSettled = " WHERE idem_key = ? AND scope = ? AND ? IN (0, lease_token) AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
 
-	// sqliteUnknown is whether a record can be asked about.
-	sqliteUnknown = "response_status IS NULL AND steps IS NULL AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
+	// sqliteAgain is whether a record has not had all its attempts.
+	sqliteAgain = "coalesce(attempts < nullif(max_attempts, 0), true)"
+
+	// sqliteWaits is whether a record has no answer and nobody is at it.
+	sqliteWaits = "response_status IS NULL AND NOT " + sqliteLive + " AND NOT " + sqliteExpired
+
+	// sqliteUnknown is whether a record can be asked about, sqliteAbandoned whether it can be finished.
+	sqliteUnknown   = sqliteWaits + " AND NOT (steps IS NOT NULL AND " + sqliteAgain + ")"
+	sqliteAbandoned = sqliteWaits + " AND request IS NOT NULL AND (rerun IS TRUE OR steps IS NOT NULL) AND " + sqliteAgain
 
 	// sqliteDue is whether the next question about a key is due: 10 s after the first, doubling, and at most an hour.
 	sqliteDue = "coalesce(julianday(asked_until, '+' || CASE WHEN asked > 0 THEN min(10 << min(asked - 1, 9), 3600) ELSE 0 END || ' seconds') <= julianday('now'), true)"
 
 	sqliteAsk = "UPDATE idempotency_keys SET asked = coalesce(asked, 0) + 1, asked_until = " + sqliteIn
 )
+
+// sqliteReserve reserves records of a route that are due.
+func sqliteReserve(which string) string {
+	return sqliteAsk + ` WHERE (idem_key, scope) IN
+			(SELECT idem_key, scope FROM idempotency_keys INDEXED BY idempotency_keys_incomplete
+			WHERE ` + which + ` AND route = ? AND ` + sqliteDue + `
+			ORDER BY julianday(lease_until), idem_key, scope LIMIT ?)` + sqliteAsked
+}
 
 // sqliteSteps are the kept steps of a record, as a JSON array of [number, name, result]. JSON has no bytes.
 func sqliteSteps(result string) string {
@@ -58,7 +73,7 @@ var SQLite = &Dialect{
 	name: "sqlite",
 
 	read: `SELECT request_hash, response_status, response_headers, response_body, ` + sqliteAbsent + `, ` + sqliteLive + `,
-		coalesce(lease_token, 0), rerun IS TRUE, steps IS NOT NULL FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
+		coalesce(lease_token, 0), rerun IS TRUE, steps IS NOT NULL, ` + sqliteAgain + ` FROM idempotency_keys WHERE idem_key = ? AND scope = ?`,
 	written:     `SELECT total_changes()`,
 	lockToWrite: `DELETE FROM idempotency_keys WHERE false`,
 	insert: `INSERT INTO idempotency_keys
@@ -67,11 +82,12 @@ var SQLite = &Dialect{
 	deleteExpired: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND ` + sqliteAbsent,
 	purge: `DELETE FROM idempotency_keys WHERE (idem_key, scope) IN
 		(SELECT idem_key, scope FROM idempotency_keys WHERE ` + sqliteAbsent + ` AND steps IS NULL LIMIT ?)`,
-	ping: `SELECT steps FROM idempotency_keys LIMIT 0`,
+	ping: `SELECT request FROM idempotency_keys LIMIT 0`,
 
 	claim: `INSERT INTO idempotency_keys
-		(scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked)
-		VALUES (?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `, ?, ` + sqliteIn + `, 1, ?, ?, 0)
+		(scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked,
+			max_attempts, owner, request)
+		VALUES (?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `, ?, ` + sqliteIn + `, 1, ?, ?, 0, ?, ?, ?)
 		ON CONFLICT (idem_key, scope) DO UPDATE SET
 			request_hash = excluded.request_hash,
 			response_status = NULL, response_headers = NULL, response_body = NULL,
@@ -84,11 +100,14 @@ var SQLite = &Dialect{
 			route = excluded.route,
 			asked = CASE WHEN ` + sqliteAbsent + ` THEN 0 ELSE asked END,
 			asked_until = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE asked_until END,
-			steps = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE steps END
+			steps = CASE WHEN ` + sqliteAbsent + ` THEN NULL ELSE steps END,
+			max_attempts = excluded.max_attempts,
+			owner = excluded.owner,
+			request = CASE WHEN ` + sqliteAbsent + ` THEN excluded.request ELSE request END
 		WHERE ` + sqliteAbsent + `
 			OR ` + sqliteLive + ` AND lease_token = excluded.lease_token
 			OR response_status IS NULL AND NOT ` + sqliteLive + ` AND request_hash = excluded.request_hash
-				AND (steps IS NOT NULL OR rerun IS TRUE AND excluded.rerun)`,
+				AND (steps IS NOT NULL OR rerun IS TRUE AND excluded.rerun) AND ` + sqliteAgain,
 	renew: `UPDATE idempotency_keys SET lease_until = strftime('%Y-%m-%d %H:%M:%f', 'now', json_extract(held.value, '$[3]'))
 		FROM json_each(?) AS held
 		WHERE scope = json_extract(held.value, '$[0]') AND idem_key = json_extract(held.value, '$[1]')
@@ -100,7 +119,8 @@ var SQLite = &Dialect{
 			response_body = coalesce(response_body, ?, x''),
 			created_at = CASE WHEN response_status IS NULL THEN ` + sqliteNow + ` ELSE created_at END,
 			expires_at = CASE WHEN response_status IS NULL THEN ` + sqliteIn + ` ELSE expires_at END,
-			lease_until = NULL
+			lease_until = NULL,
+			request = NULL
 		WHERE idem_key = ? AND scope = ? AND lease_token = ? AND (response_status IS NOT NULL OR ` + sqliteLive + `)`,
 	discard: `DELETE FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND lease_token = ? AND attempts = 1 AND steps IS NULL AND ` + sqliteLive,
 	lapse:   `UPDATE idempotency_keys SET lease_until = ` + sqliteNow + `, expires_at = ` + sqliteIn + sqliteHeld,
@@ -117,15 +137,13 @@ var SQLite = &Dialect{
 		WHERE coalesce(julianday(expires_at), 0) <= julianday('now') AND NOT ` + sqliteLive + ` AND steps IS NOT NULL LIMIT ?)`,
 	probe: `BEGIN`,
 
-	ask: sqliteAsk + ` WHERE (idem_key, scope) IN
-			(SELECT idem_key, scope FROM idempotency_keys INDEXED BY idempotency_keys_incomplete
-			WHERE ` + sqliteUnknown + ` AND route = ? AND ` + sqliteDue + `
-			ORDER BY julianday(lease_until), idem_key, scope LIMIT ?)` + sqliteAsked,
+	ask: sqliteReserve(sqliteUnknown) + ", NULL",
 	askOne: sqliteAsk + ` WHERE idem_key = ? AND scope = ? AND ` + sqliteUnknown + `
-			AND coalesce(julianday(asked_until) <= julianday('now'), true)` + sqliteAsked,
+			AND coalesce(julianday(asked_until) <= julianday('now'), true)` + sqliteAsked + ", NULL",
+	abandoned:    sqliteReserve(sqliteAbandoned) + ", request",
 	stillUnknown: `UPDATE idempotency_keys SET asked_until = ` + sqliteNow + sqliteSettled + ` AND response_status IS NULL`,
 	settleDone: `UPDATE idempotency_keys SET response_status = ?, response_headers = coalesce(?, x''), response_body = coalesce(?, x''),
-		created_at = ` + sqliteNow + `, expires_at = ` + sqliteIn + `, lease_token = NULL, lease_until = NULL` +
+		created_at = ` + sqliteNow + `, expires_at = ` + sqliteIn + `, lease_token = NULL, lease_until = NULL, request = NULL` +
 		sqliteSettled + ` AND response_status IS NULL`,
 	settleNot:    `DELETE FROM idempotency_keys` + sqliteSettled + ` AND response_status IS NULL`,
 	settleDelete: `DELETE FROM idempotency_keys` + sqliteSettled,

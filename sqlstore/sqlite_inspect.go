@@ -16,18 +16,22 @@ var (
 	// sqliteEntry are the columns of an entry.
 	sqliteEntry = `scope, idem_key, request_hash, response_status, length(response_body), ` + sqliteLive + `, ` +
 		sqliteMillis("created_at") + `, ` + sqliteMillis("expires_at") + `, coalesce(route, ''), coalesce(lease_token, 0), ` +
-		sqliteMillis("lease_until") + `, coalesce(attempts, 0), rerun IS TRUE, coalesce(asked, 0), steps IS NOT NULL`
+		sqliteMillis("lease_until") + `, coalesce(attempts, 0), rerun IS TRUE, coalesce(asked, 0), steps IS NOT NULL, ` +
+		sqliteAgain + `, coalesce(owner, ''), coalesce(max_attempts, 0), request IS NOT NULL`
 
 	// sqliteAsked are those of an unknown key.
 	sqliteAsked = ` RETURNING scope, idem_key, coalesce(route, ''), request_hash, coalesce(lease_token, 0),
 		coalesce(attempts, 0), asked, ` + sqliteMillis("created_at") + `, ` + sqliteMillis("lease_until")
 )
 
+// sqliteGoesOn is whether a record without an answer has an attempt or may have another.
+const sqliteGoesOn = "(" + sqliteLive + " OR (rerun IS TRUE OR steps IS NOT NULL) AND " + sqliteAgain + ")"
+
 // sqliteStates says what the states of an entry are.
 var sqliteStates = map[ichido.State]string{
 	ichido.Completed:  "response_status IS NOT NULL",
-	ichido.InProgress: "response_status IS NULL AND (" + sqliteLive + " OR rerun IS TRUE OR steps IS NOT NULL)",
-	ichido.Unknown:    "response_status IS NULL AND NOT (" + sqliteLive + " OR rerun IS TRUE OR steps IS NOT NULL)",
+	ichido.InProgress: "response_status IS NULL AND " + sqliteGoesOn,
+	ichido.Unknown:    "response_status IS NULL AND NOT " + sqliteGoesOn,
 }
 
 // sqliteList returns the query for a page. It begins where the page before ended, in the primary key or, where only

@@ -35,7 +35,7 @@ var (
 	_ ichido.Store     = (*Store)(nil)
 	_ ichido.Leaser    = (*Store)(nil)
 	_ ichido.Settler   = (*Store)(nil)
-	_ ichido.Stepper   = (*Store)(nil)
+	_ ichido.Finisher  = (*Store)(nil)
 	_ ichido.Inspector = (*Store)(nil)
 	_ ichido.Purger    = (*Store)(nil)
 	_ ichido.Migrator  = (*Store)(nil)
