@@ -26,19 +26,16 @@ func (o serveOptions) ordersConfig(c *ichido.Config) {
 	c.Route = ordersRoute
 	c.MaxAttempts = -1
 	c.AttemptTimeout = orderTimeout
+	c.Finish = true
+	c.Restore = restore
 }
 
 // orderTimeout bounds an attempt of an order, the provider's answer included.
 const orderTimeout = 30 * time.Second
 
 // restore gives the request of an order that is finished without its client its principal again.
-func restore(known tokens) func(*http.Request, string) (*http.Request, error) {
-	return func(r *http.Request, principal string) (*http.Request, error) {
-		if !known.needed() {
-			return r, nil
-		}
-		return r.WithContext(context.WithValue(r.Context(), principalKey{}, principal)), nil
-	}
+func restore(r *http.Request, principal string) (*http.Request, error) {
+	return r.WithContext(context.WithValue(r.Context(), principalKey{}, principal)), nil
 }
 
 // finished logs what finishing in the background did, if it did something.

@@ -121,7 +121,8 @@ func placeOrder() object {
 			"headers": object{"Location": object{
 				"description": "The path of the order.", "schema": object{"type": "string", "format": "uri-reference"}}},
 			"content": content("Ordered"),
-		}, notJSON, memberInvalid, itemUnknown, cardDeclined, outOfStock, mediaTypeUnsupported, internalFault, databaseUnreachable, paymentUnavailable),
+		}, notJSON, memberInvalid, itemUnknown, cardDeclined, outOfStock, mediaTypeUnsupported,
+			internalFault.saying(goesOn), databaseUnreachable.saying(goesOn), paymentUnavailable),
 	}
 }
 

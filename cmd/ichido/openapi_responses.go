@@ -24,6 +24,12 @@ func responses(status string, success object, problems ...*kind) object {
 	return out
 }
 
+// saying returns a kind with another detail.
+func (k kind) saying(detail problem.Text) *kind {
+	k.detail = detail
+	return &k
+}
+
 // problemResponse describes the problems of one status as the library describes its own.
 func problemResponse(problems []*kind) object {
 	var lines []string
