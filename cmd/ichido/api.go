@@ -18,7 +18,7 @@ type api struct {
 	tokens   tokens
 	openAPI  document
 	provider provider
-	mailbox  mailbox
+	mailbox  *mailbox
 	// work makes a reservation take as long as it does elsewhere, before the first statement.
 	work func(context.Context) error
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -18,12 +17,7 @@ import (
 // mail carries the key of its step, and who sends one looks first whether it is there.
 type mailbox struct {
 	path string
-	mu   *sync.Mutex // of this process; the file's lock is between processes
-}
-
-func newMailbox(path string) (mailbox, error) {
-	absolute, err := filepath.Abs(path)
-	return mailbox{absolute, new(sync.Mutex)}, err
+	mu   sync.Mutex // of this process; the file's lock is between processes
 }
 
 // A mail is a line of the mailbox.
@@ -36,7 +30,7 @@ type mail struct {
 }
 
 // deliver appends a mail unless one with its key is there. When it returns nil, the mail is on the disk.
-func (m mailbox) deliver(ctx context.Context, letter mail) (err error) {
+func (m *mailbox) deliver(ctx context.Context, letter mail) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("the mailbox %s: %w", m.path, err)

@@ -53,9 +53,9 @@ func (p provider) charge(ctx context.Context, key string, c chargeRequest) (paym
 	if err != nil {
 		return payment{}, err
 	}
-	for pause := 100 * time.Millisecond; ; pause *= 3 {
+	for pause := 50 * time.Millisecond; ; pause *= 3 {
 		paid, again, err := p.chargeOnce(ctx, key, body)
-		if err == nil || !again || pause > time.Second {
+		if err == nil || !again || pause > time.Second/2 {
 			return paid, err
 		}
 		select {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -142,6 +143,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if err := db.prepare(ctx); err != nil {
 		return err
 	}
+	if o.mailbox, err = filepath.Abs(o.mailbox); err != nil {
+		return err
+	}
 	service, err := newService(ctx, db, o, pause(o.work), log)
 	if err != nil {
 		return err
@@ -186,10 +190,6 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	if err != nil {
 		return nil, err
 	}
-	box, err := newMailbox(o.mailbox)
-	if err != nil {
-		return nil, err
-	}
 	secret, err := o.secretOfSteps(ctx, db.office)
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	}
 	a := &api{
 		refuser: refuser{o.lang, newProblemPages(problemDocs(orders.KeyPolicy(), kinds))},
-		office:  db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: box,
+		office:  db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
 		openAPI: newDocument("application/json", openAPI),
 	}
 	return &service{traced(a.routes(once, orders), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
