@@ -470,7 +470,12 @@ func TestOrderGoesOnWhenTheMailboxWorksAgain(t *testing.T) {
 // finish goes on with the abandoned orders, as serve does in the background.
 func (s *testServer) finish(wantFound, wantFinished int) {
 	s.t.Helper()
-	found, done, err := s.service.orders.Finish(s.t.Context(), s.service.again)
+	s.finishWith(s.service.again, wantFound, wantFinished)
+}
+
+func (s *testServer) finishWith(again http.Handler, wantFound, wantFinished int) {
+	s.t.Helper()
+	found, done, err := s.service.orders.Finish(s.t.Context(), again)
 	if found != wantFound || done != wantFinished || err != nil {
 		s.t.Errorf("finished %d of %d: %v", done, found, err)
 	}
@@ -502,7 +507,12 @@ func TestOrderGoesOnWithoutItsClient(t *testing.T) {
 
 func TestOrdersThatAreFinishedBelongToTheirPrincipal(t *testing.T) {
 	onBothWithPayments(t, func(t *testing.T, location string, f *testProvider) {
-		s := serveAPI(t, open(t, location), serveOptions{pay: f.url, token: []string{"a=" + secretA, "b=" + secretB}}, nil)
+		pairs := []string{"a=" + secretA, "b=" + secretB}
+		known, err := parseTokens(pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := serveAPI(t, open(t, location), serveOptions{pay: f.url, token: pairs}, nil)
 		for _, path := range []string{"/orders", "/orders/1", "/items"} {
 			wantProblem(t, s.do("GET", path, ""), 401, "token-required")
 		}
@@ -511,7 +521,18 @@ func TestOrdersThatAreFinishedBelongToTheirPrincipal(t *testing.T) {
 		wantProblem(t, s.order("k", paper, authorized(secretA)), 503, "payment-unavailable")
 		wantProblem(t, s.order("k", strings.Replace(paper, "taro", "hanako", 1), authorized(secretB)), 503, "payment-unavailable")
 		f.misbehave(misbehaviour{})
-		s.finish(2, 2)
+		var mu sync.Mutex
+		var principals []string
+		s.finishWith(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name, err := known.scope()(r)
+			mu.Lock()
+			principals = append(principals, fmt.Sprint(name, err))
+			mu.Unlock()
+			s.service.again.ServeHTTP(w, r)
+		}), 2, 2)
+		if slices.Sort(principals); !slices.Equal(principals, []string{"a<nil>", "b<nil>"}) {
+			t.Errorf("the orders were finished for %q", principals)
+		}
 		for i, secret := range []string{secretA, secretB} {
 			body := []string{paper, strings.Replace(paper, "taro", "hanako", 1)}[i]
 			a := s.order("k", body, authorized(secret))
@@ -601,8 +622,7 @@ func TestStoppingHandsOrdersBack(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 		a := receive(t, running, "the answer")
-		t.Log(a)
-		if a.status < 500 || !strings.Contains(a.body, `"retryable":true`) {
+		if a.status != 503 || !strings.Contains(a.body, `"retryable":true`) {
 			t.Errorf("the client of an order that was handed back got %d %s", a.status, a.body)
 		}
 		if log := p.stderr.String(); !strings.Contains(log, "handed back") {

@@ -20,7 +20,7 @@ type provider struct {
 }
 
 // chargeTimeout bounds one request to the provider.
-const chargeTimeout = 10 * time.Second
+const chargeTimeout = 20 * time.Second
 
 func newProvider(location string) (provider, error) {
 	u, err := url.Parse(location)

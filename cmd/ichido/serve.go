@@ -62,7 +62,7 @@ they are sent again, or at another server. A second signal ends all at once.
   ichido serve --addr localhost:0 --db /tmp/try.db --work 5s --in-progress wait
   ICHIDO_TOKENS=shop=$(openssl rand -hex 32) ichido serve
   DATABASE_URL=postgres://app:app@127.0.0.1:5432/appdb ichido serve
-  ichido fakepay --slow 10s & ichido serve --lease 5s --finish-every 1s`,
+  ichido fakepay --slow 5s & ichido serve --lease 5s --finish-every 1s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
