@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,16 +38,18 @@ func readMails(t *testing.T, path string) (mails []mail) {
 // another process would.
 func TestMailIsDeliveredOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mails")
-	const senders, keys = 8, 12
+	const senders, keys = 4, 8
 	var wg sync.WaitGroup
-	for range senders {
+	for sender := range senders {
 		box := &mailbox{path: path}
 		for i := range keys {
-			wg.Go(func() {
-				if err := box.deliver(t.Context(), mail{Key: fmt.Sprint("k", i), Order: int64(i)}); err != nil {
-					t.Error(err)
-				}
-			})
+			for _, key := range []string{fmt.Sprint("k", i), fmt.Sprint("of ", sender, " ", i)} { // one of all, one of its own
+				wg.Go(func() {
+					if err := box.deliver(t.Context(), mail{Key: key, Order: int64(i)}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 		}
 	}
 	wg.Wait()
@@ -59,8 +62,8 @@ func TestMailIsDeliveredOnce(t *testing.T) {
 			t.Errorf("%s is there %d times", key, n)
 		}
 	}
-	if len(seen) != keys {
-		t.Errorf("%d mails, want %d", len(seen), keys)
+	if want := keys + senders*keys; len(seen) != want {
+		t.Errorf("%d mails, want %d", len(seen), want)
 	}
 }
 
@@ -90,5 +93,30 @@ func TestMailThatWasCutOffIsWrittenAgain(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[a b c]" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestMailWaitsForTheLockOfTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mails")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if locked, err := tryLock(file); !locked || err != nil {
+		t.Fatal(locked, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errUnreachable)
+	box := &mailbox{path: path}
+	if err := box.deliver(ctx, mail{Key: "k"}); !errors.Is(err, errUnreachable) || len(readMails(t, path)) != 0 {
+		t.Errorf("delivered into a file that is locked: %v", err)
+	}
+	delivered := later(func() error { return box.deliver(t.Context(), mail{Key: "k"}) })
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, delivered, "the mail"); err != nil || len(readMails(t, path)) != 1 {
+		t.Errorf("%v", err)
 	}
 }

@@ -78,7 +78,7 @@ type killing struct {
 
 const (
 	killClients    = 16
-	killEvery      = 40 // requests on average
+	killEvery      = 40 // requests, on average
 	killShareAway  = 0.4
 	killLongestTry = 60 * time.Millisecond // of a client that leaves
 )
@@ -130,7 +130,7 @@ func (k *killing) run() {
 	}
 	t.Logf("%d orders sent, %d taken, %d of them answered; %d kills, %d attempts, %d orders were resumed; %.1fs, and %.1fs until all were finished",
 		k.orders, len(entries), len(k.answers), k.kills, attempts, resumed, sending.Seconds(), (time.Since(began) - sending).Seconds())
-	if k.kills < k.orders/60 || resumed < k.orders/60 {
+	if k.kills < k.orders/100 || resumed < k.orders/100 {
 		t.Errorf("%d kills and %d resumed orders are too few to show anything", k.kills, resumed)
 	}
 	k.verify(len(entries))
@@ -152,7 +152,7 @@ func (k *killing) start(i int) {
 func (k *killing) kill(done <-chan struct{}) {
 	draw := rand.New(rand.NewPCG(k.seed, killClients))
 	for next := int64(0); ; {
-		next += 1 + draw.Int64N(2*killEvery)
+		next += killEvery/2 + draw.Int64N(killEvery)
 		for k.sent.Load() < next {
 			select {
 			case <-done:
