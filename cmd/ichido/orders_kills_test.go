@@ -39,10 +39,12 @@ func TestOrdersUnderKills(t *testing.T) {
 		}
 		k := &killing{t: t, orders: int(number(t, "ICHIDO_KILL_ORDERS", uint64(orders))), seed: number(t, "ICHIDO_KILL_SEED", rand.Uint64()),
 			program: program, location: location, mailbox: filepath.Join(t.TempDir(), "mails")}
+		defer func() {
+			if t.Failed() {
+				t.Logf("again with ICHIDO_KILL_ORDERS=%d ICHIDO_KILL_SEED=%d", k.orders, k.seed)
+			}
+		}()
 		k.run()
-		if t.Failed() {
-			t.Logf("again with ICHIDO_KILL_ORDERS=%d ICHIDO_KILL_SEED=%d", k.orders, k.seed)
-		}
 	})
 }
 
