@@ -169,6 +169,9 @@ func TestDescriptionsAreForEverybody(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.body), &policy); err != nil || policy.Header != "Idempotency-Key" || policy.Retention != "PT1H" || len(policy.Problems) == 0 {
 		t.Errorf("%+v: %v", policy, err)
 	}
+	if !strings.Contains(a.body, `"/problems/attempt-repeatable"`) {
+		t.Error("the policy lacks the problems of lease mode, which orders can meet")
+	}
 	if a := s.do("GET", "/nowhere", ""); !slices.Contains(a.header.Values("Link"), serviceDesc) {
 		t.Errorf("Link %q", a.header.Values("Link"))
 	}

@@ -79,6 +79,7 @@ type killing struct {
 }
 
 const (
+	killPatience   = 4 * time.Minute // an order whose finishing was killed thrice is due again after a minute
 	killClients    = 16
 	killEvery      = 40 // requests, on average
 	killShareAway  = 0.4
@@ -190,8 +191,8 @@ func (k *killing) client(draw *rand.Rand, n int) {
 			return
 		case leaves:
 			return
-		case time.Since(began) > patience:
-			k.t.Errorf("order %d: no answer within %s; the last was %d %s", n, patience, status, body)
+		case time.Since(began) > killPatience:
+			k.t.Errorf("order %d: no answer within %s; the last was %d %s", n, killPatience, status, body)
 			return
 		}
 	}
@@ -227,7 +228,7 @@ func quantityOf(n int) int { return 1 + n%3 }
 func (k *killing) settled() (entries []ichido.Entry) {
 	k.t.Helper()
 	db := open(k.t, k.location)
-	until(k.t, "the last order to be finished", func() bool {
+	untilWithin(k.t, killPatience, "the last order to be finished", func() bool {
 		entries = nil
 		for filter := (ichido.Filter{Limit: 500}); ; {
 			page, err := db.store.List(k.t.Context(), filter)

@@ -129,9 +129,14 @@ func (p *process) end(signal os.Signal) error {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+	untilWithin(t, patience, what, holds)
+}
+
+func untilWithin(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s", patience, what)
+			t.Fatalf("waited %s in vain for %s", limit, what)
 		}
 	}
 }
