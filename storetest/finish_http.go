@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ichido-dev/ichido"
 )
@@ -124,9 +125,22 @@ func finishersShareTheWork(s *suite) {
 	for i := range many {
 		one.post(fmt.Sprint("k", i), fmt.Sprint("k", i))
 	}
+	var begun atomic.Int32
+	both := make(chan struct{}) // closed when more are run than one process runs at a time
 	finished := make(chan int)
 	for _, v := range []*service{one, other} {
-		v.before(o.run(""))
+		resume := o.run("")
+		v.before(func(w http.ResponseWriter, r *http.Request) bool {
+			if begun.Add(1) == 5 {
+				close(both)
+			}
+			select {
+			case <-both:
+			case <-r.Context().Done():
+				s.Error("one process alone is at work")
+			}
+			return resume(w, r)
+		})
 		go func() {
 			_, n := v.finish()
 			finished <- n
