@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ichido-dev/ichido"
@@ -389,30 +391,41 @@ func limitOfTheRecordCounts(s *suite) {
 	attempt("many", 2, 0)
 }
 
-// lastAttemptRace has many claims race for the last attempt that there may be, and then for none.
-func lastAttemptRace(s *suite) {
+// attemptsRace has many claim a key whose attempts all go at once, until it is unknown.
+func attemptsRace(s *suite) {
 	stores := []ichido.Leaser{s.finisher(), s.finisher()}
+	const limit = 5
 	for round := range rounds {
-		c := leased(fmt.Sprint("k", round), "x", rerun, atMost(2))
+		c := leased(fmt.Sprint("k", round), "x", rerun, atMost(limit))
 		s.unknown(stores[0], c)
-		claims := make([]ichido.Claim, racers)
-		for i := range claims {
-			claims[i] = leased(c.Key, "x", rerun, atMost(2))
-		}
-		outcomes := s.claimAtOnce(stores, claims)
-		winner := s.onlyWinner(c.Key, outcomes)
-		// It goes while others claim: they find it in progress or unknown, and never get it.
+		var attempts atomic.Int32
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = outcomes[winner].attempt.Abandon(s.context(), errGone) })
-		for i := range claims {
-			claims[i] = leased(c.Key, "x", rerun, atMost(2))
-		}
-		for _, o := range s.claimAtOnce(stores, claims) {
-			if o.attempt != nil || o.record != nil && o.record.State != ichido.Unknown {
-				s.Errorf("%s: Begin = %v, %v, %v after all attempts", c.Key, o.attempt, o.record, o.err)
-			}
+		for i := range racers {
+			wg.Go(func() {
+				for ctx := s.context(); ; {
+					attempt, record, err := stores[i%2].Begin(ctx, leased(c.Key, "x", rerun, atMost(limit)))
+					switch {
+					case attempt != nil:
+						attempts.Add(1)
+						if err := attempt.Abandon(ctx, errGone); err != nil {
+							s.Errorf("%s: Abandon: %v", c.Key, err)
+						}
+					case record != nil:
+						if record.State != ichido.Unknown {
+							s.Errorf("%s: the record is %v, want unknown", c.Key, record.State)
+						}
+						return
+					case !errors.Is(err, ichido.ErrInProgress) && !errors.Is(err, ichido.ErrSerialization):
+						s.Errorf("%s: Begin: %v", c.Key, err)
+						return
+					}
+				}
+			})
 		}
 		wg.Wait()
+		if n := attempts.Load(); n != limit-1 {
+			s.Errorf("%s: %d attempts after the first, want %d", c.Key, n, limit-1)
+		}
 		s.wantUnknownToAll(stores[1], c.Key)
 	}
 }

@@ -147,7 +147,7 @@ func finishersShareTheWork(s *suite) {
 		}()
 	}
 	if n := <-finished + <-finished; n != many {
-		s.Errorf("two at once finished %d, want %d", n, many)
+		s.Fatalf("two at once finished %d, want %d", n, many)
 	}
 	for i := range many {
 		o.wantFinished(other, fmt.Sprint("k", i))
@@ -173,7 +173,11 @@ func clientComesBack(s *suite) {
 		_, n := worker.finish()
 		done <- n
 	}()
-	<-running
+	select {
+	case <-running:
+	case n := <-done:
+		s.Fatalf("Finish finished %d, and ran none", n)
+	}
 	if r := worker.post("k", "k"); r.status != 409 || strings.Contains(r.body, "outcome-unknown") {
 		s.Errorf("the client that comes back: %+v, want 409", r)
 	}

@@ -109,7 +109,7 @@ var cases = []testCase{
 	{"Finish_P1_EachOnce", "several look at the same time: each operation goes to one of them", finishEachOnce},
 	{"Finish_P6_MaxAttempts", "there are exactly as many attempts as there may be; then the key is unknown, is asked about, and can be settled", attemptsAreBounded},
 	{"Finish_P6_LimitOfTheRecord", "the limit that the last attempt stored counts, not that of the claim", limitOfTheRecordCounts},
-	{"Finish_P6_LastAttemptRace", "of many claims at once one gets the last attempt, and none gets one more", lastAttemptRace},
+	{"Finish_P6_AttemptsRace", "of many claims whose attempts go at once there are exactly as many as there may be", attemptsRace},
 	{"Finish_Owner", "whose attempt it is, or was last, is shown; heartbeats, steps and refusals do not change it", ownerIsShown},
 	{"HTTP_Finish_WithoutTheClient", "what died after any step is finished by another process, each step once", finishWithoutTheClient},
 	{"HTTP_Finish_P1_Shared", "two processes finish at once: each operation is run by one of them, each step has one effect", finishersShareTheWork},
