@@ -30,9 +30,11 @@ type counter struct{ roundTrips, statements atomic.Int64 }
 type handlers struct {
 	plain  http.Handler // a transaction, no idempotency
 	ichido http.Handler
-	usual  http.Handler // see usual_postgres.go
-	writes http.Handler // see writes_postgres.go
-	lease  http.Handler // ichido in lease mode
+	usual  http.Handler   // see usual_postgres.go
+	writes http.Handler   // see writes_postgres.go
+	floor  http.Handler   // see floor.go
+	lease  http.Handler   // ichido in lease mode
+	steps  *http.ServeMux // and with steps, see steps.go
 	purger ichido.Purger
 	close  func()
 }
@@ -41,7 +43,7 @@ type handlers struct {
 const poolSize = 16
 
 // wrap puts ichido before the handlers of both modes.
-func (h *handlers) wrap(store ichido.Store, insert insertFunc) error {
+func (h *handlers) wrap(store ichido.Store, insert insertFunc, txStep stepFunc) error {
 	manager, err := ichido.New(store, ichido.Shared, nil)
 	if err != nil {
 		return err
@@ -51,6 +53,16 @@ func (h *handlers) wrap(store ichido.Store, insert insertFunc) error {
 		return err
 	}
 	h.ichido, h.lease = manager.Wrap(handle(insert)), leases.Wrap(handle(insertNothing))
+	stepping, err := leases.With(func(c *ichido.Config) { c.StepSecret = []byte("a secret of sixteen bytes") })
+	if err != nil {
+		return err
+	}
+	h.steps = http.NewServeMux()
+	for _, n := range []int{0, 1, 5, 20} {
+		h.steps.Handle(fmt.Sprint("POST /steps/", n), stepping.Wrap(handle(inSteps(n, stepOutside))))
+	}
+	h.steps.Handle("POST /txstep", stepping.Wrap(handle(inSteps(1, txStep))))
+	h.steps.Handle("POST /resumed", stepping.Wrap(handle(failsOnce(20))))
 	return nil
 }
 
@@ -72,6 +84,8 @@ func serve(h *handlers) (*api, error) {
 	mux.Handle("POST /usual", h.usual)
 	mux.Handle("POST /writes", h.writes)
 	mux.Handle("POST /lease", h.lease)
+	mux.Handle("POST /floor", h.floor)
+	mux.Handle("POST /", h.steps)
 	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
 	go a.server.Serve(listener)
 	return a, nil
@@ -93,7 +107,7 @@ func (a *api) series(name, path string, replay bool, key func() string) series {
 	}}
 }
 
-// variants are the four series that are compared in transaction mode.
+// variants are the series that are compared in transaction mode.
 func (a *api) variants() ([]series, error) {
 	replay, err := a.replays("/ichido")
 	return []series{
@@ -101,6 +115,7 @@ func (a *api) variants() ([]series, error) {
 		a.series("first", "/ichido", false, newKey),
 		replay,
 		a.series("usual", "/usual", false, newKey),
+		a.series("floor", "/floor", false, newKey),
 	}, err
 }
 

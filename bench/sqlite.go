@@ -147,9 +147,11 @@ func (s *sqlite) open(_ context.Context, connections int, count *counter) (*hand
 		return nil, err
 	}
 	store := sqlstore.New(db, sqlstore.SQLite)
-	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, purger: store, close: func() { _ = db.Close() }}
+	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, floor: serveFloor(floorSQLite{db}), purger: store, close: func() { _ = db.Close() }}
 	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertSQLite(ctx, sqlstore.Tx(ctx), r)
+	}, func(ctx context.Context, name string, r reservation) (int64, error) {
+		return sqlstore.TxStep(ctx, name, func(ctx context.Context, tx *sql.Tx) (int64, error) { return insertSQLite(ctx, tx, r) })
 	}); err != nil {
 		_ = db.Close()
 		return nil, err
