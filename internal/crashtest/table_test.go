@@ -66,7 +66,7 @@ func (c *crashTable) compare(t *testing.T) {
 		if !begins || !ends {
 			t.Fatalf("%s: the markers of the table are missing: %s … %s", words.file, tableBegin, tableEnd)
 		}
-		want := before + tableBegin + "\n" + c.render(words) + tableEnd + after
+		want := before + tableBegin + "\n\n" + c.render(words) + "\n" + tableEnd + after
 		if want == string(text) {
 			continue
 		}
