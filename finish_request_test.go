@@ -176,44 +176,76 @@ func TestFinishSurvivesWhatFails(t *testing.T) {
 	}
 }
 
-// A settlement, as people make it, between the look for abandoned operations and the claim of one counts.
+// A settlement, as people make it, between the look for abandoned operations and the claim of one counts. What Finish learns so
+// is no fault to a client that comes back just then: its request begins the operation anew, or gets the answer.
 func TestFinishAfterASettlement(t *testing.T) {
 	for _, how := range []ichido.SettledHow{ichido.SettledDone, ichido.SettledNotDone, ichido.SettledDeleted} {
 		t.Run(how.String(), func(t *testing.T) {
-			store := memstore.New(nil)
-			o := newOrder()
-			o.dies = "after " + orderSteps[0]
-			m := newManager(t, settlingStore{store, how}, finishing(nil))
-			send(m.Wrap(o), post("k", "{}"))
-			found, finished, err := m.Finish(t.Context(), o)
-			if want := map[bool]int{true: 1}[how == ichido.SettledDone]; found != 1 || finished != want || err != nil {
-				t.Errorf("Finish = %d, %d, %v", found, finished, err)
-			}
-			for _, step := range orderSteps[1:] {
-				if n := len(o.effects[step]); n != 0 {
-					t.Errorf("%s ran %d times, though it was settled", step, n)
+			synctest.Test(t, func(t *testing.T) {
+				store := &settlingStore{Store: memstore.New(nil), how: how}
+				o := newOrder()
+				o.dies = "after " + orderSteps[0]
+				m := newManager(t, store, finishing(nil))
+				send(m.Wrap(o), post("k", "{}"))
+				found, finished, err := m.Finish(t.Context(), o)
+				if want := map[bool]int{true: 1}[how == ichido.SettledDone]; found != 1 || finished != want || err != nil {
+					t.Errorf("Finish = %d, %d, %v", found, finished, err)
 				}
-			}
-			if e, err := store.Look(t.Context(), testScope, "k"); how != ichido.SettledDone && !errors.Is(err, ichido.ErrNoRecord) {
-				t.Errorf("there is %+v, %v; the key was free", e, err)
-			}
+				for _, step := range orderSteps[1:] {
+					if n := len(o.effects[step]); n != 0 {
+						t.Errorf("%s ran %d times, though it was settled", step, n)
+					}
+				}
+				if e, err := store.Look(t.Context(), testScope, "k"); how != ichido.SettledDone && !errors.Is(err, ichido.ErrNoRecord) {
+					t.Errorf("there is %+v, %v; the key was free", e, err)
+				}
+
+				o.dies = "after " + orderSteps[0]
+				send(m.Wrap(o), post("again", "{}"))
+				var client <-chan answer
+				store.claims, store.before = 0, func() {
+					client = start(m.Wrap(o), post("again", "{}"))
+					synctest.Wait()
+				}
+				if _, _, err := m.Finish(t.Context(), o); err != nil {
+					t.Errorf("Finish: %v", err)
+				}
+				if a := <-client; a.status != 201 && a.status != 200 {
+					t.Errorf("the client got %d %s", a.status, a.body)
+				}
+				if store.claims != 1 {
+					t.Errorf("Finish claimed %d times", store.claims)
+				}
+			})
 		})
 	}
 }
 
-// A settlingStore settles each operation that it hands out, at once.
+// A settlingStore settles each operation that it hands out, at once. It does before when Finish claims one.
 type settlingStore struct {
 	*memstore.Store
-	how ichido.SettledHow
+	how    ichido.SettledHow
+	before func()
+	claims int
 }
 
-func (s settlingStore) Abandoned(ctx context.Context, q ichido.Question) ([]ichido.AbandonedKey, error) {
+func (s *settlingStore) Abandoned(ctx context.Context, q ichido.Question) ([]ichido.AbandonedKey, error) {
 	keys, err := s.Store.Abandoned(ctx, q)
 	for _, k := range keys {
 		err = errors.Join(err, s.Settle(ctx, ichido.Settlement{Scope: k.Scope, Key: k.Key, How: s.how, By: "a person",
 			Response: ichido.Response{Status: 200}, Retention: time.Hour}))
 	}
 	return keys, err
+}
+
+func (s *settlingStore) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
+	if claim.Lease.Follows {
+		s.claims++
+		if s.before != nil {
+			s.before()
+		}
+	}
+	return s.Store.Begin(ctx, claim)
 }
 
 // The pause before the next attempt begins when the last one has ended, however long it took.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -52,8 +51,8 @@ GET /orders and GET /orders/{id} show how far orders have got.
 
 It describes itself at /openapi.json and /.well-known/idempotency, and its problems at /problems/.
 
-With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the name of
-the token: the secret can be replaced, and retries still get the first answer. Without tokens all clients are one.
+With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the
+name of the token: the secret can be replaced, and retries still get the first answer. Without tokens all clients are one.
 
 It prints on standard output where it listens, where the data is, and commands to try; faults go to standard error.
 SIGINT or SIGTERM lets running requests finish, orders for 5 s: those that need longer are handed back, and go on when
@@ -137,6 +136,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if _, err := parseTokens(o.token); err != nil {
 		return err
 	}
+	if o.lease < shortestLease {
+		return usageError(fmt.Errorf("--lease (ICHIDO_LEASE): it is %s; it must be at least %s", short(o.lease), short(shortestLease)))
+	}
 	db, err := openDatabase(ctx, o.location, sqliteCreate)
 	if err != nil {
 		return err
@@ -145,7 +147,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if err := db.prepare(ctx); err != nil {
 		return err
 	}
-	if o.mailbox, err = filepath.Abs(o.mailbox); err != nil {
+	if o.mailbox, err = openMailbox(o.mailbox); err != nil {
 		return err
 	}
 	service, err := newService(ctx, db, o, pause(o.work), log)
@@ -241,6 +243,9 @@ func orderKey(secret []byte) []byte {
 	}
 	return key
 }
+
+// shortestLease is the shortest that the library takes.
+const shortestLease = 100 * time.Millisecond
 
 // orderGrace is how long orders may go on when the server is being stopped.
 const orderGrace = 5 * time.Second
