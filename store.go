@@ -182,7 +182,7 @@ var (
 // Begin with a Claim.Lease is atomic, costs one round trip, and does the first of these that applies:
 //
 //   - no record, or one past its retention whose lease, if it has one, has run out: it stores one in progress, and returns
-//     an Attempt;
+//     an Attempt; or ErrNoRecord if the claim says Follows;
 //   - completed: it returns the Record;
 //   - in progress under the claim's own token: it returns the Attempt, with its lease renewed. That is how a claim whose
 //     acknowledgement was lost is repeated;
