@@ -209,12 +209,22 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	if err != nil {
 		return nil, err
 	}
-	a := &api{
-		refuser: refuser{o.lang, newProblemPages(problemDocs(orders.KeyPolicy(), kinds))},
-		office:  db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
-		openAPI: newDocument("application/json", openAPI),
+	docs := problemDocs(orders.KeyPolicy(), kinds)
+	description, err := parseOpenDoc(openAPI, docs)
+	if err != nil {
+		return nil, err
 	}
-	return &service{traced(a.routes(once, orders), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
+	problems := refuser{language: o.lang, pages: newProblemPages(docs, true)}
+	a := &api{
+		refuser: problems, people: problems.toPeople(),
+		office: db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
+		openAPI: newDocument("application/json", openAPI), description: description,
+	}
+	forms, err := once.With(a.bookConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &service{traced(a.routes(once, orders, forms), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
 }
 
 // secretOfSteps returns the secret from which the keys of steps are derived.
