@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ichido-dev/ichido/internal/problem"
@@ -130,6 +131,9 @@ func (d *openDoc) answer(status string, response openResponse, lang string) docs
 	out := docsAnswer{Status: status, Members: d.members(response.Content["application/json"].Schema)}
 	for _, code := range slices.Sorted(maps.Keys(response.Content[problem.ContentType].Examples)) {
 		out.Problems = append(out.Problems, docsProblem{code, d.titles[code].In(lang)})
+	}
+	if code, err := strconv.Atoi(status); err == nil && out.Members == nil && out.Problems == nil {
+		out.Text = http.StatusText(code)
 	}
 	return out
 }

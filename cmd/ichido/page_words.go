@@ -32,7 +32,6 @@ var officeWords = map[string]problem.Text{
 	"Lead":       {EN: "Click twice, reload, lose the network: one booking is one booking.", JA: "二度押しても、再読み込みしても、通信が切れても、予約は一度だけ。"},
 	"Skip":       {EN: "Skip to the form", JA: "フォームへ移動"},
 	"OtherName":  {EN: "日本語", JA: "English"}, // the other language, in itself
-	"Office":     {EN: "The office", JA: "備品の予約"},
 	"Footer":     {EN: "About this service", JA: "このサービスについて"},
 	"Problems":   {EN: "Problems", JA: "エラー一覧"},
 	"API":        {EN: "API", JA: "API"},
@@ -104,7 +103,6 @@ var officeScriptWords = map[string]problem.Text{
 	"offline":   {EN: "There is no network. What you sent is kept, and goes out when the network is back.", JA: "通信できません。送信内容は保存してあり、回復すると送信します。"},
 	"noAnswer":  {EN: "No answer. Trying again under the same key (try {n}).", JA: "応答がありません。同じキーで送り直します({n} 回目)。"},
 	"busy":      {EN: "The server is still at it. Asking again under the same key (try {n}).", JA: "サーバーで処理中です。同じキーでもう一度確認します({n} 回目)。"},
-	"goingOn":   {EN: "Going on with what this browser had sent before …", JA: "前に送信した内容の続きを確認しています…"},
 	"replayed":  {EN: "The server had done it already; this is its first answer.", JA: "サーバーでは処理済みで、最初の結果を受け取りました。"},
 	"unknown":   {EN: "It is not known yet whether this was done. Try again: it stays one.", JA: "処理されたかどうか、まだ分かりません。もう一度試しても、二重にはなりません。"},
 	"notDone":   {EN: "This was not done.", JA: "処理されませんでした。"},
@@ -117,7 +115,6 @@ var officeScriptWords = map[string]problem.Text{
 	"badAnswer": {EN: "The server answered {status}.", JA: "サーバーの応答は {status} です。"},
 
 	"down":      {EN: "The server does not answer. Your order is kept; trying again under the same key (try {n}).", JA: "サーバーが応答しません。注文は保存してあり、同じキーで送り直します({n} 回目)。"},
-	"working":   {EN: "Order no. {id} goes on …", JA: "注文(番号 {id})を処理しています…"},
 	"confirmed": {EN: "Order no. {id} is confirmed: ¥{amount}, charged once.", JA: "注文(番号 {id})が確定しました。{amount} 円を一度だけ請求しました。"},
 	"fakepay":   {EN: "A provider to try is: ichido fakepay", JA: "試用の決済サービスは ichido fakepay で起動できます。"},
 
@@ -135,11 +132,11 @@ var officeScriptWords = map[string]problem.Text{
 	"tNumbers":     {EN: "In the ledger: {ids}", JA: "台帳: {ids}"},
 	"running":      {EN: "Both are at it …", JA: "実行中です…"},
 	"failed":       {EN: "The experiment failed: the server does not answer.", JA: "サーバーが応答しないため、試せませんでした。"},
-	"saysRequest":  {EN: "{without} without a key, {with} with one. Here trying again was right, since nothing had arrived. But the client cannot tell this from a lost answer: only with a key is it safe to try again in both cases.", JA: "キーなしは {without} 件、キーありは {with} 件。何も届いていなかったので、再送して正解でした。しかしクライアントには、応答が失われた場合と区別がつきません。どちらでも安全に再送できるのは、キーがあるときだけです。"},
-	"saysAnswer":   {EN: "{without} without a key, {with} with one. The booking was made, only its answer was lost. Without a key the second try was a second booking; with the key the server recognised it and gave the first answer again.", JA: "キーなしは {without} 件、キーありは {with} 件。予約は済んでいて、応答だけが失われました。キーなしの再送は 2 件目の予約になり、キーがあればサーバーが同じものと分かって最初の結果を返します。"},
-	"saysDelay":    {EN: "{without} without a key, {with} with one. The client tried again too early, and the first request still arrived. Without a key both were booked; with the key the late one found the work done.", JA: "キーなしは {without} 件、キーありは {with} 件。クライアントが早く再送しすぎ、最初のリクエストも後から届きました。キーなしでは両方が予約になり、キーがあれば遅れて届いた方は処理済みと分かります。"},
-	"saysTwice":    {EN: "{without} without a key, {with} with one. The client sent it once; something on the way delivered it twice. Without a key both were booked; with the key the second was recognised.", JA: "キーなしは {without} 件、キーありは {with} 件。クライアントは一度しか送っていませんが、途中で二重に届きました。キーなしでは両方が予約になり、キーがあれば 2 つ目は同じものと分かります。"},
-	"saysKill":     {EN: "{without} without a key, {with} with one. The connection was cut, but the server went on. Without a key the second try was a second booking; with the key it got the first one’s answer.", JA: "キーなしは {without} 件、キーありは {with} 件。接続は切れましたが、サーバーの処理は続きました。キーなしの再送は 2 件目の予約になり、キーがあれば最初の結果を受け取ります。"},
+	"saysRequest":  {EN: "{without} without a key, {with} with one. Nothing had arrived, so trying again was right. But a client cannot tell this from a lost answer: only a key makes it safe in both cases.", JA: "キーなし {without} 件、キーあり {with} 件。何も届いていないので、再送は正解でした。ただし応答が失われた場合と区別できません。どちらでも安全なのは、キーがあるときだけです。"},
+	"saysAnswer":   {EN: "{without} without a key, {with} with one. The booking was made, only its answer was lost. Without a key the second try was a second booking; with one the server knew it and gave the first answer again.", JA: "キーなし {without} 件、キーあり {with} 件。予約は済み、応答だけが失われました。キーなしの再送は 2 件目の予約になり、キーがあればサーバーが最初の結果を返します。"},
+	"saysDelay":    {EN: "{without} without a key, {with} with one. The client tried again too early, and the first request still arrived. Without a key both were booked; with one the late request found the work done.", JA: "キーなし {without} 件、キーあり {with} 件。再送の後に、最初のリクエストも届きました。キーなしでは両方が予約になり、キーがあれば遅れた方は処理済みと分かります。"},
+	"saysTwice":    {EN: "{without} without a key, {with} with one. The client sent it once; something on the way delivered it twice. Without a key both were booked; with one the second was recognised.", JA: "キーなし {without} 件、キーあり {with} 件。一度送ったものが、途中で二重に届きました。キーなしでは両方が予約になり、キーがあれば 2 つ目は同じものと分かります。"},
+	"saysKill":     {EN: "{without} without a key, {with} with one. The connection was cut, but the server went on. Without a key the second try was a second booking; with one it got the first answer.", JA: "キーなし {without} 件、キーあり {with} 件。接続が切れても、サーバーは処理を続けました。キーなしの再送は 2 件目の予約になり、キーがあれば最初の結果を受け取ります。"},
 }
 
 // operationsJA are the summaries of the API's operations, which the document has in English.

@@ -58,7 +58,9 @@ async function read(path, signal) {
 async function load(query) {
   const response = await fetch(`/?${query}`, { headers: fields(), cache: 'no-store' });
   if (!response.ok && response.status !== 401) throw new Error(`/: ${response.status}`);
-  return new DOMParser().parseFromString(await response.text(), 'text/html');
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  localTimes(page);
+  return page;
 }
 
 function localTimes(root) {
@@ -70,18 +72,12 @@ function localTimes(root) {
 async function refresh() {
   const query = new URLSearchParams({ lang, reserved_by: $('name').value });
   history.replaceState(history.state, '', `?${query}`);
-  try {
-    const fresh = await load(query);
-    localTimes(fresh);
-    for (const live of fresh.querySelectorAll('[data-live]')) $(live.id)?.replaceWith(live);
-  } catch (error) {
-    console.warn(error);
-  }
+  const fresh = await load(query).catch(console.warn);
+  for (const live of fresh?.querySelectorAll('[data-live]') ?? []) $(live.id)?.replaceWith(live);
 }
 
 async function more(link) {
   const fresh = await load(new URL(link.href).searchParams);
-  localTimes(fresh);
   const items = [...fresh.querySelectorAll('#bookings li')];
   $('bookings').querySelector('ol').append(...items);
   link.replaceWith(fresh.getElementById('more') ?? '');
@@ -110,12 +106,15 @@ async function run(kind, start) {
     observe({ state, attempt, status }) {
       const n = attempt + 1;
       if (state === 'waiting' && status === 409) tell(out, 'wait', say('busy', { n }));
-      else if (state === 'waiting' && problem) tell(out, 'wait', say(noAnswer, { n }), problem.detail, ...hint(problem));
-      else if (state === 'waiting') tell(out, 'wait', say(noAnswer, { n }));
+      else if (state === 'waiting') tell(out, 'wait', say(noAnswer, { n }), problem?.detail, ...(problem?.code === 'payment-unavailable' ? [say('fakepay')] : []));
       else if (state !== 'sending' || attempt === 1) tell(out, 'wait', say(state));
       if (state === 'sending') problem = undefined;
     },
   });
+  const failed = (text, detail, ...acts) => {
+    submitted.delete(kind);
+    tell(out, 'bad', text, detail, ...acts);
+  };
   const goOnButton = (word) => button(word, out, () => run(kind, goOn));
   try {
     const response = await start(op);
@@ -127,11 +126,11 @@ async function run(kind, start) {
     const p = await response.json().catch(() => ({ title: say('badAnswer', { status: response.status }) }));
     const link = p.type?.startsWith('/') ? [element('a', { href: `${p.type}?lang=${lang}` }, say('about'))] : [];
     const acts = op.outcome === 'unknown' ? [goOnButton('again'), forgetButton(kind)] : [];
-    tell(out, 'bad', p.title, [p.detail, op.outcome === 'unknown' && say('unknown')].filter(Boolean).join(' '), ...acts, ...link);
+    failed(p.title, `${p.detail ?? ''} ${acts.length ? say('unknown') : ''}`, ...acts, ...link);
   } catch (error) {
-    if (error instanceof MismatchError) tell(out, 'bad', say('mismatch'), '', goOnButton('findOut'), forgetButton(kind));
-    else if (error instanceof NotDoneError) tell(out, 'bad', say('notDone'), '', button('again', out, () => run(kind, start)));
-    else tell(out, 'bad', say('unknown'), '', goOnButton('again'), forgetButton(kind));
+    if (error instanceof MismatchError) failed(say('mismatch'), '', goOnButton('findOut'), forgetButton(kind));
+    else if (error instanceof NotDoneError) failed(say('notDone'), '', button('again', out, () => run(kind, start)));
+    else failed(say('unknown'), '', goOnButton('again'), forgetButton(kind));
     console.warn(error);
   }
   if (document.activeElement !== document.body) out.focus(); // not when nobody has touched the page
@@ -145,8 +144,6 @@ const button = (word, out, action) => element('button', { type: 'button', classN
   action();
 } }, say(word));
 
-const hint = ({ code }) => (code === 'payment-unavailable' ? [say('fakepay')] : []);
-
 function forgetButton(kind) {
   const out = $(kinds[kind].out);
   return button('forget', out, async () => {
@@ -157,7 +154,7 @@ function forgetButton(kind) {
 }
 
 // Two events of one form within a second are a double click, or Enter held down: the same operation. Without this a fast
-// server has answered the first before the second comes.
+// server has answered the first before the second comes. What was not done may be sent again at once.
 const submitted = new Map();
 function isRepeated(kind, body) {
   const before = submitted.get(kind);
@@ -184,7 +181,7 @@ function showSteps(status) {
   const n = steps.findIndex((step) => step.dataset.step === status);
   steps.forEach((step, i) => {
     step.toggleAttribute('data-done', i <= n);
-    if (i === n + 1 && status !== 'declined' && status !== undefined) step.setAttribute('aria-current', 'step');
+    if (i === n + 1) step.setAttribute('aria-current', 'step');
     else step.removeAttribute('aria-current');
   });
 }
@@ -195,32 +192,28 @@ async function ordered(out, { id, amount, status }, note) {
   await refresh();
 }
 
-const newestOrders = async () => (await read('/orders?limit=20', AbortSignal.timeout(2000))).orders;
-
-// Shows how far the order has got until its operation ends. wanted tells it from others: what it is, and after which.
-async function runOrder(start, wanted) {
+// Runs an order, and shows how far it has got: mine is the newest of its kind that is not at its end.
+async function runOrder(start, mine) {
+  showSteps('');
   let going = true;
   const watch = async () => {
     while (going) {
-      const order = (await newestOrders().catch(() => [])).findLast((o) => Object.entries(wanted).every(([name, value]) =>
-        name === 'after' ? o.id > value : o[name] === value));
+      const { orders } = await read('/orders?limit=20').catch(() => ({ orders: [] }));
+      const order = orders.find((o) => /^(reserved|charged)$/.test(o.status) && Object.entries(mine).every(([name, value]) => o[name] === value));
       if (order && going) showSteps(order.status);
       await sleep(500);
     }
   };
-  if (wanted) watch();
+  if (mine) watch();
   await run('order', start);
   going = false;
 }
 
-async function order(body) {
+function order(body) {
   if (isRepeated('order', body)) return;
-  showSteps('');
-  const { ordered_by, item_code, quantity } = JSON.parse(body);
-  const newest = await newestOrders().catch(() => []);
-  const wanted = { ordered_by, item_code, quantity, after: newest[0]?.id ?? 0 };
-  keep('order', JSON.stringify(wanted));
-  runOrder((op) => op.fetch('/orders', post(body)), wanted);
+  const { card, ...mine } = JSON.parse(body);
+  keep('order', JSON.stringify(mine));
+  runOrder((op) => op.fetch('/orders', post(body)), mine);
 }
 
 // The bad network. It goes wrong for the first request, and then works.
@@ -330,7 +323,6 @@ async function enter(value) {
   token = value;
   try {
     const fresh = await load(location.search.slice(1) || `lang=${lang}`);
-    localTimes(fresh);
     $('main').replaceWith(fresh.getElementById('main'));
     if ($('token')) token = null;
     else resume();
@@ -346,10 +338,7 @@ async function enter(value) {
 async function resume() {
   const names = (await pending()).map(({ name }) => name);
   if (names.includes(nameOf('booking'))) run('booking', goOn);
-  if (names.includes(nameOf('order'))) {
-    showSteps('');
-    runOrder(goOn, JSON.parse(kept('order')));
-  }
+  if (names.includes(nameOf('order'))) runOrder(goOn, JSON.parse(kept('order')));
 }
 
 document.addEventListener('submit', (event) => {
