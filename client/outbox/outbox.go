@@ -165,6 +165,11 @@ func New(db *sql.DB, dialect *Dialect, transport *client.Transport, config *Conf
 	return o, nil
 }
 
+// Stores tells whether a field of requests is stored; Put refuses requests with others.
+func (o *Outbox) Stores(field string) bool {
+	return slices.Contains(o.config.Header, textproto.CanonicalMIMEHeaderKey(field))
+}
+
 var errNoTransport = errors.New("outbox: there is no Transport; give one to New")
 
 // memory is how long after its first sending an operation may be sent.

@@ -176,7 +176,7 @@ func (o *Outbox) entry(op Operation) (*newEntry, error) {
 		switch {
 		case name == target.Header:
 			return nil, fmt.Errorf("its request has the field %s; give the key as Operation.Key", name)
-		case !slices.Contains(o.config.Header, name):
+		case !o.Stores(name):
 			return nil, fmt.Errorf("its request has the field %s, which is not stored: add it to Config.Header, or, if it carries credentials, let Config.Authorize set it", name)
 		}
 		n.entry.Header[name] = lines
