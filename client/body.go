@@ -200,18 +200,10 @@ type peeked struct {
 
 // peek returns the beginning of the body of an answer, which stays as if it were unread.
 func peek(res *http.Response) []byte {
-	start, err := io.ReadAll(io.LimitReader(res.Body, peekLimit))
-	rest := io.Reader(res.Body)
-	if err != nil {
-		rest = failing{err}
-	}
-	res.Body = &peeked{io.MultiReader(bytes.NewReader(start), rest), res.Body, start}
+	start, _ := io.ReadAll(io.LimitReader(res.Body, peekLimit)) // a body that fails does so again
+	res.Body = &peeked{io.MultiReader(bytes.NewReader(start), res.Body), res.Body, start}
 	return start
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // drainTime is how long the body of an answer is read so that its connection can be used again.
 const drainTime = time.Second
@@ -221,10 +213,10 @@ func shelve(res *http.Response, a *attempt) *http.Response {
 	kept := *res
 	p, ok := res.Body.(*peeked)
 	if !ok {
-		if cancel := a.cancel; a.timer != nil {
+		if a.timer != nil {
 			a.timer.Reset(drainTime)
 		} else {
-			a.timer = time.AfterFunc(drainTime, func() { cancel(errAttemptTimeout) })
+			a.timer = time.AfterFunc(drainTime, a.cancel)
 		}
 		peek(res)
 		p = res.Body.(*peeked)

@@ -83,7 +83,7 @@ func (b *bucket) full(rule *Budget, now time.Time) bool {
 	return b.tokens >= rule.Reserve
 }
 
-// maxBuckets is after how many hosts the buckets of those that are quiet are dropped.
+// maxBuckets is how many hosts there may be before the buckets of those that are quiet are dropped.
 const maxBuckets = 1024
 
 // buckets holds the bucket of each host.
@@ -91,6 +91,7 @@ type buckets struct {
 	rule Budget
 	mu   sync.RWMutex
 	of   map[string]*bucket
+	full int // how many there may be before those that are quiet are dropped
 }
 
 func (s *buckets) get(host string, now time.Time) *bucket {
@@ -105,12 +106,13 @@ func (s *buckets) get(host string, now time.Time) *bucket {
 	if b = s.of[host]; b != nil {
 		return b
 	}
-	if len(s.of) >= maxBuckets {
+	if len(s.of) >= max(s.full, maxBuckets) {
 		for h, old := range s.of {
 			if old.full(&s.rule, now) {
 				delete(s.of, h)
 			}
 		}
+		s.full = 2 * len(s.of) // not for every new host, if few are quiet
 	}
 	b = &bucket{tokens: s.rule.Reserve, at: now}
 	s.of[host] = b

@@ -56,15 +56,26 @@ type call struct {
 // An attempt is what bounds one.
 type attempt struct {
 	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer // nil for none
+	cancel context.CancelFunc
+	timer  *time.Timer // cancels when time is over; nil for none
+	ended  atomic.Bool
 }
 
 func (a *attempt) end() {
+	a.ended.Store(true)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.cancel(nil)
+	a.cancel()
+}
+
+// reason returns err, or that the attempt ran out of time if err came of that. It is to be called before end.
+func (c *call) reason(err error) error {
+	a := &c.attempt
+	if !a.ended.Load() && a.ctx.Err() != nil && c.Err() == nil && errors.Is(err, context.Canceled) {
+		return errAttemptTimeout
+	}
+	return err
 }
 
 type callKey struct{}
@@ -195,11 +206,8 @@ func (c *call) send(traced context.Context, now time.Time) int {
 	}
 	c.resource = ""
 	if err != nil {
+		c.response, c.err = nil, c.reason(err)
 		c.attempt.end()
-		if context.Cause(c.attempt.ctx) == errAttemptTimeout {
-			err = errors.Join(errAttemptTimeout, err)
-		}
-		c.response, c.err = nil, err
 		switch {
 		case sendings > 0:
 			c.verdict = Uncertain
@@ -224,8 +232,9 @@ func (c *call) request(traced context.Context, now time.Time) (*http.Request, er
 		return nil, err
 	}
 	a := &c.attempt
-	a.ctx, a.cancel = context.WithCancelCause(traced)
+	a.ctx, a.cancel = context.WithCancel(traced)
 	a.timer = nil
+	a.ended.Store(false)
 	limit := c.t.config.AttemptTimeout
 	if !c.deadline.IsZero() {
 		if left := c.deadline.Sub(now); limit <= 0 || left < limit {
@@ -233,8 +242,7 @@ func (c *call) request(traced context.Context, now time.Time) (*http.Request, er
 		}
 	}
 	if limit > 0 {
-		cancel := a.cancel
-		a.timer = time.AfterFunc(limit, func() { cancel(errAttemptTimeout) })
+		a.timer = time.AfterFunc(limit, a.cancel)
 	}
 	req := c.r.WithContext(a.ctx)
 	req.Header = make(http.Header, len(c.r.Header)+2)
@@ -260,11 +268,10 @@ func (c *call) decide() (wait time.Duration) {
 	if c.stopped != "" {
 		return 0
 	}
-	definite := false
 	if c.response != nil {
-		definite = c.judge()
+		c.judge()
 		switch told, retry := shouldRetry(c.response.Header); {
-		case !told || definite:
+		case !told:
 		case !retry && c.verdict.again():
 			c.stopped = StopServer
 			return 0
@@ -290,8 +297,8 @@ func (c *call) decide() (wait time.Duration) {
 	return 0
 }
 
-// judge gives the verdict on an answer. definite says that the server means this operation by it.
-func (c *call) judge() (definite bool) {
+// judge gives the verdict on an answer.
+func (c *call) judge() {
 	res := c.response
 	if c.target != nil && res.StatusCode >= 400 {
 		if c.target.replayed(res.Header) {
@@ -299,18 +306,17 @@ func (c *call) judge() (definite bool) {
 			if res.StatusCode >= 500 {
 				c.verdict = Unresolved
 			}
-			return true
+			return
 		}
 		if c.target.Judge != nil {
 			a := Answer{Status: res.StatusCode, Header: res.Header, Body: peek(res), Key: c.op.Key}
 			if j := c.target.Judge(a); j.Verdict != ByStatus {
 				c.verdict, c.resource = j.Verdict, j.Resource
-				return !j.Verdict.again() && j.Verdict != Refused
+				return
 			}
 		}
 	}
 	c.verdict = byStatus(res.StatusCode)
-	return false
 }
 
 // wait returns how long to wait before the next attempt, and takes it out of the budget; or sets stopped.
@@ -321,7 +327,7 @@ func (c *call) wait() time.Duration {
 		ceiling = config.BaseDelay << n
 	}
 	wait := time.Duration(rand.Int64N(int64(ceiling) + 1))
-	left := config.MaxDelay + 1
+	left := config.MaxDelay + 1 // what a wait must be less than
 	if !c.deadline.IsZero() {
 		left = min(left, c.deadline.Sub(now))
 	}
@@ -330,7 +336,7 @@ func (c *call) wait() time.Duration {
 	}
 	if c.response != nil {
 		if hint, ok := retryAfter(c.response.Header, now); ok {
-			if hint > config.MaxDelay || hint >= left {
+			if hint >= left {
 				c.stopped = StopHint
 				return 0
 			}

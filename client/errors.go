@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -124,9 +125,12 @@ type Result struct {
 
 type timeoutError struct{}
 
-func (timeoutError) Error() string   { return "the attempt took longer than Config allows" }
-func (timeoutError) Timeout() bool   { return true }
-func (timeoutError) Temporary() bool { return true }
+func (timeoutError) Error() string {
+	return "the attempt took longer than Config.AttemptTimeout or the time left"
+}
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Temporary() bool      { return true }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // errAttemptTimeout ends an attempt that takes longer than Config.AttemptTimeout or the rest of Config.TotalTimeout.
 var errAttemptTimeout error = timeoutError{}

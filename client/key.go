@@ -23,6 +23,7 @@ func (c *call) planKey(now time.Time) error {
 	}
 	if !target.carries(c.method()) {
 		if c.strict {
+			c.op = op
 			return c.refuse(NotDone, fmt.Errorf("%s takes no key with %s; see Target.Methods", target.name(), c.method()))
 		}
 		return nil

@@ -254,12 +254,6 @@ func (d directory) under(host, path string) *Target {
 	return nil
 }
 
-// isJSON tells whether an answer is JSON, problem documents included.
-func (a Answer) isJSON() bool {
-	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
-	return strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")
-}
-
 // decode reads a JSON body into v, which is left as it is if there is none.
 func (a Answer) decode(v any) { _ = json.NewDecoder(bytes.NewReader(a.Body)).Decode(v) }
 

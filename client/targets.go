@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"net/http"
@@ -301,7 +302,7 @@ func judgeAWS(a Answer) Judgement {
 // awsCode returns the code of an AWS error: in a field or the body, in one of its protocols.
 func awsCode(a Answer) string {
 	code := a.Header.Get("X-Amzn-Errortype")
-	if code == "" && a.isJSON() {
+	if code == "" && bytes.HasPrefix(bytes.TrimSpace(a.Body), []byte("{")) {
 		var b struct {
 			Type string `json:"__type"`
 			Code string `json:"code"`

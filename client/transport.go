@@ -1,9 +1,6 @@
 package client
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -109,7 +106,10 @@ func (c *call) failure(err error) error {
 	}
 	f := Failure{
 		Operation: c.op, Attempts: c.attempts, Sendings: c.sendings, Response: c.response,
-		Stopped: c.stopped, Retryable: c.retryable(), Err: err, request: c.method() + " " + c.r.URL.Host,
+		Stopped: c.stopped, Retryable: c.retryable(), Err: err, request: c.method(),
+	}
+	if c.r.URL != nil {
+		f.request += " " + c.r.URL.Host
 	}
 	if c.target != nil {
 		f.Target = c.target.Name
@@ -132,9 +132,7 @@ type answerBody struct {
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		if err != io.EOF && context.Cause(b.call.attempt.ctx) == errAttemptTimeout {
-			err = fmt.Errorf("client: the answer's body: %w", errors.Join(errAttemptTimeout, err))
-		}
+		err = b.call.reason(err)
 		b.call.attempt.end()
 	}
 	return n, err
