@@ -50,7 +50,8 @@ var Postgres = (&Dialect{
 	skip:  "FOR UPDATE SKIP LOCKED",
 	place: func(query string) string { return query },
 	begin: "BEGIN; SELECT pg_advisory_xact_lock(4410312705)",
-	table: "SELECT count(*) FROM (SELECT to_regclass('idempotency_outbox_migrations') AS found) t WHERE found IS NOT NULL",
+	// Not by to_regclass: it may remember from before it had the lock that there was no such table.
+	table: "SELECT count(*) FROM pg_class WHERE relname = 'idempotency_outbox_migrations' AND pg_table_is_visible(oid)",
 	all:   migration.Read(migrationFiles, "postgres"),
 }).write()
 
