@@ -72,13 +72,15 @@ func TestKilled(t *testing.T) {
 				cmd.Env = append(os.Environ(), "OUTBOX_WORKER="+point, "OUTBOX_DIALECT="+kind, "OUTBOX_DB="+w.location)
 				hold := make(chan struct{})
 				if point == "sending" { // it is killed from outside, while the server works
-					w.faults(first(fault{hold: hold}))
+					w.mu.Lock()
+					w.within = hold
+					w.mu.Unlock()
 				}
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
 				if point == "sending" {
-					w.until("the sending", func() bool { return len(w.keys) == 1 })
+					w.until("the sending", func() bool { return w.begun == 1 })
 					_ = cmd.Process.Kill()
 				}
 				if err := cmd.Wait(); err == nil {

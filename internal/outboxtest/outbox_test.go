@@ -321,36 +321,59 @@ func TestWorkersShareTheWork(t *testing.T) {
 	})
 }
 
-// A worker whose lease is over changes nothing any more.
+// A worker whose lease is over changes nothing any more, whether another one has the operation or is through with it.
 func TestLateWorkerIsFenced(t *testing.T) {
-	on(t, func(w *world) {
-		hold := make(chan struct{})
-		// It learns nothing good: that must not overwrite what the other one learned.
-		w.faults(first(fault{status: 404, hold: hold}))
-		errs := make(chan error, 1)
-		o := w.box(&outbox.Config{OnError: func(_ context.Context, err error) { errs <- err }})
-		w.put(o, "a", "")
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			w.work(o, 1)
-		}()
-		w.until("the first sending", func() bool { return len(w.keys) == 1 })
-		w.work(w.box(nil), 0) // the lease is running
-		_, err := o.Retry(t.Context(), outbox.Settlement{ID: 1})
-		w.wantError(err, outbox.ErrState)
-		_, err = o.Drop(t.Context(), outbox.Settlement{ID: 1, By: "taro", Reason: "late"})
-		w.wantError(err, outbox.ErrState)
-		w.elapse(2 * time.Minute)
-		w.work(w.box(nil), 1)
-		close(hold)
-		<-ended
-		if err := <-errs; !strings.Contains(err.Error(), "lease was over") {
-			t.Error(err)
+	for _, through := range []bool{false, true} {
+		t.Run(fmt.Sprintf("through=%v", through), func(t *testing.T) {
+			on(t, func(w *world) { lateWorker(t, w, through) })
+		})
+	}
+}
+
+func lateWorker(t *testing.T, w *world, through bool) {
+	// It learns nothing good: that must not overwrite what the other one learns.
+	late, other := make(chan struct{}), make(chan struct{})
+	w.faults(func(n int) fault {
+		if n == 1 {
+			return fault{status: 404, hold: late}
 		}
-		w.want("a", outbox.Done)
-		w.effects(2, "a")
+		return fault{hold: other}
 	})
+	errs := make(chan error, 1)
+	o := w.box(&outbox.Config{OnError: func(_ context.Context, err error) { errs <- err }})
+	w.put(o, "a", "")
+	var all sync.WaitGroup
+	all.Go(func() { w.work(o, 1) })
+	w.until("the first sending", func() bool { return len(w.keys) == 1 })
+	w.work(w.box(nil), 0) // the lease is running
+	_, err := o.Retry(t.Context(), outbox.Settlement{ID: 1})
+	w.wantError(err, outbox.ErrState)
+	_, err = o.Drop(t.Context(), outbox.Settlement{ID: 1, By: "taro", Reason: "late"})
+	w.wantError(err, outbox.ErrState)
+	w.elapse(2 * time.Minute)
+	ended := make(chan struct{})
+	all.Go(func() {
+		defer close(ended)
+		w.work(w.box(nil), 1)
+	})
+	w.until("the second sending", func() bool { return len(w.keys) == 2 })
+	state := outbox.Sending
+	if through {
+		state = outbox.Done
+		close(other)
+		<-ended
+	}
+	close(late)
+	if err := <-errs; !strings.Contains(err.Error(), "lease was over") {
+		t.Error(err)
+	}
+	w.want("a", state)
+	if !through {
+		close(other)
+	}
+	all.Wait()
+	w.want("a", outbox.Done)
+	w.effects(2, "a")
 }
 
 // until waits until a condition holds, under the server's mutex.
@@ -444,7 +467,10 @@ func TestReportedAtLeastOnce(t *testing.T) {
 		o := w.box(config)
 		w.put(o, "a", "")
 		w.work(o, 1)
-		w.elapse(10 * time.Minute)
+		w.elapse(8 * 24 * time.Hour)
+		if n, err := o.Purge(t.Context(), 1); err != nil || n != 0 { // it has not been reported
+			t.Errorf("purged %d, %v", n, err)
+		}
 		w.work(o, 1)
 		w.elapse(10 * time.Minute)
 		w.work(o, 0)
@@ -554,13 +580,12 @@ func TestRunStops(t *testing.T) {
 		w.put(o, "a", "")
 		w.until("the sending", func() bool { return len(w.keys) == 1 })
 		stop()
-		w.put(o, "b", "")
 		close(hold)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 		w.want("a", outbox.Done)
-		w.want("b", outbox.Waiting)
+		w.put(o, "b", "")
 
 		// Without grace a sending is cut off, and recorded as such.
 		hold = make(chan struct{})

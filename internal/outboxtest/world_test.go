@@ -50,6 +50,8 @@ type world struct {
 	bodies []string          // of all effects, in order
 	auth   []string          // of all sendings
 	answer func(n int) fault // of the n-th sending, from 1; nil is no fault
+	begun  int               // how often work began
+	within chan struct{}     // if not nil, work waits for it
 }
 
 // A fault is what a sending meets.
@@ -102,6 +104,13 @@ func (w *world) serve() {
 	}
 	h := once.Wrap(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		w.mu.Lock()
+		w.begun++
+		within := w.within
+		w.mu.Unlock()
+		if within != nil {
+			<-within
+		}
 		w.mu.Lock()
 		w.bodies = append(w.bodies, string(body))
 		n := len(w.bodies)
