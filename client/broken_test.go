@@ -196,11 +196,9 @@ func TestRefusedConnections(t *testing.T) {
 // What was sent before the server went away may have been done.
 func TestARefusedConnectionAfterALostAnswerIsUnknown(t *testing.T) {
 	var s *raw
-	s = newRaw(t, func(n int, conn net.Conn) bool {
-		if n == 1 {
-			io.WriteString(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlast")
-		}
-		s.Listener.Close()
+	s = newRaw(t, func(_ int, conn net.Conn) bool {
+		s.Listener.Close() // before the answer, which brings the next attempt
+		io.WriteString(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlast")
 		return false
 	})
 	config := quick(local)

@@ -12,16 +12,26 @@ import (
 type Stop string
 
 const (
-	StopEnd      Stop = "it is the end"                                  // the verdict is final
-	StopAttempts Stop = "Config.Attempts were made"                      //
-	StopBudget   Stop = "the retry budget of the host is spent"          // Config.Budget
-	StopTime     Stop = "no time is left"                                // Config.TotalTimeout, the context's deadline, or the server's memory for keys
-	StopHint     Stop = "the server asks for a longer wait than allowed" // Retry-After beyond Config.MaxDelay or the time that is left
-	StopServer   Stop = "the server says not to retry"                   // Stripe-Should-Retry, X-Should-Retry
-	StopBody     Stop = "its body cannot be sent twice"                  // no GetBody, and longer than Config.MaxBufferedBody
-	StopUnsafe   Stop = "it is not known to be safe to send it twice"    // no key, or the host is not declared
-	StopContext  Stop = "the context has ended"                          //
-	StopRefused  Stop = "it may not be sent as it is"                    // nothing was sent: see the cause
+	// StopEnd: the verdict, or the error, is final.
+	StopEnd Stop = "it is the end"
+	// StopAttempts: Config.Attempts.
+	StopAttempts Stop = "Config.Attempts were made"
+	// StopBudget: Config.Budget.
+	StopBudget Stop = "the retry budget of the host is spent"
+	// StopTime: Config.TotalTimeout, the context's deadline or Target.Retention would be over.
+	StopTime Stop = "no time is left"
+	// StopHint: a Retry-After beyond Config.MaxDelay or the time that is left.
+	StopHint Stop = "the server asks for a longer wait than allowed"
+	// StopServer: Stripe-Should-Retry or X-Should-Retry.
+	StopServer Stop = "the server says not to retry"
+	// StopBody: there is no GetBody, and the body is longer than Config.MaxBufferedBody.
+	StopBody Stop = "its body cannot be sent twice"
+	// StopUnsafe: there is no key, or the host is not declared.
+	StopUnsafe Stop = "it is not known to be safe to send it twice"
+	// StopContext: the context has ended.
+	StopContext Stop = "the context has ended"
+	// StopRefused: there was no attempt. The error says why.
+	StopRefused Stop = "it may not be sent as it is"
 )
 
 // A Failure is what [NotDoneError] and [UnknownError] have in common.

@@ -26,8 +26,9 @@ func (o Outcome) String() string {
 type Verdict uint8
 
 const (
-	// ByStatus leaves it to the status: below 400 is Succeeded; 425 and 429 are TryAgain; 408, 500, 502, 503 and 504 are
-	// Uncertain; the other 5xx but 501 and 505 are Unresolved; all others, 307 and 308 too, are Refused.
+	// ByStatus leaves it to the status: below 300, and 303, is Succeeded; 425 and 429 are TryAgain; 408, 500, 502, 503 and
+	// 504 are Uncertain; 307, 308, the other 4xx, 501 and 505 are Refused; the other 3xx, which may stand for either, and the
+	// other 5xx are Unresolved.
 	ByStatus Verdict = iota
 	// Succeeded: the operation took effect, now or before. That is the end.
 	Succeeded
@@ -77,15 +78,13 @@ func (v Verdict) outcome(open bool) Outcome {
 // byStatus is the verdict that a status stands for.
 func byStatus(status int) Verdict {
 	switch {
-	case status == 307 || status == 308:
-		return Refused
-	case status < 400:
+	case status < 300 || status == 303:
 		return Succeeded
 	case status == 425 || status == 429:
 		return TryAgain
 	case status == 408 || status == 500 || status == 502 || status == 503 || status == 504:
 		return Uncertain
-	case status < 500 || status == 501 || status == 505:
+	case status == 307 || status == 308 || status >= 400 && status < 500 || status == 501 || status == 505:
 		return Refused
 	}
 	return Unresolved

@@ -98,6 +98,8 @@ func TestHintsAreWaitedForOrEndIt(t *testing.T) {
 		"date beyond the cap":              {[]string{"Sat, 01 Jan 2000 01:00:00 GMT"}, 0, 0, client.StopHint, 0, 0},
 		"negative, which is none":          {[]string{"-5"}, 0, 0, "", 0, time.Second},
 		"nonsense, which is none":          {[]string{"soon"}, 0, 0, "", 0, time.Second},
+		"one more than fits":               {[]string{"9223372037"}, 0, 0, client.StopHint, 0, 0},
+		"two lines, the longer first":      {[]string{"6", "1"}, 0, 0, "", 6 * time.Second, 7 * time.Second},
 		"two lines":                        {[]string{"1", "6"}, 0, 0, "", 6 * time.Second, 7 * time.Second},
 		"beyond the deadline":              {[]string{"3"}, 2 * time.Second, 0, client.StopHint, 0, 0},
 		"up to the deadline":               {[]string{"3"}, 3 * time.Second, 0, client.StopHint, 0, 0},
@@ -227,15 +229,17 @@ func TestDrainingIsBounded(t *testing.T) {
 			}{blocked{r.Context()}, io.NopCloser(nil)}
 			return res, nil
 		}
-		base := &answers{give: []func(*http.Request) (*http.Response, error){slow, status(200)}}
-		rt := newTransport(t, &client.Config{Base: base, BaseDelay: 1})
-		res, err := rt.RoundTrip(request(t, "GET", "https://api.example.com/", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if wait := base.at[1].Sub(base.at[0]).Round(time.Second); wait != time.Second {
-			t.Errorf("the body was read for %s", wait)
+		for _, timeout := range []time.Duration{time.Minute, -1} {
+			base := &answers{give: []func(*http.Request) (*http.Response, error){slow, status(200)}}
+			rt := newTransport(t, &client.Config{Base: base, BaseDelay: 1, AttemptTimeout: timeout, TotalTimeout: -1})
+			res, err := rt.RoundTrip(request(t, "GET", "https://api.example.com/", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if wait := base.at[1].Sub(base.at[0]).Round(time.Second); wait != time.Second {
+				t.Errorf("AttemptTimeout %s: the body was read for %s", timeout, wait)
+			}
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -244,6 +245,9 @@ func TestEveryRequestHasAKeyOfItsOwn(t *testing.T) {
 	r := request(t, "POST", s.URL, "")
 	do(t, rt, r)
 	do(t, rt, r)
+	if !regexp.MustCompile(`^"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"$`).MatchString(s.keys[0]) {
+		t.Errorf("the key %s is no UUID of version 4", s.keys[0])
+	}
 	if s.keys[0] == s.keys[1] {
 		t.Errorf("two requests have the key %s", s.keys[0])
 	}
@@ -378,6 +382,9 @@ func TestServersSayWhetherToRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
+		if result, _ := client.ResultOf(res); c.value == "false" && (result.Stopped != client.StopServer || result.Retryable) {
+			t.Errorf("%d with %s: %s: %+v", c.status, c.header, c.value, result)
+		}
 		if s.sendings() != c.want {
 			t.Errorf("%d with %s: %s was sent %d times, want %d", c.status, c.header, c.value, s.sendings(), c.want)
 		}
