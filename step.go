@@ -55,8 +55,8 @@ type KeptStep struct {
 // runs the same ones in the same order up to where it gets. Where a kept step has another name, Step returns an error that
 // is ErrStepsChanged, and the attempt fails, whatever its handler makes of it; the kept results stay.
 //
-// Once a step is kept, an answer that is not kept does not free the key, a 4xx included, unless the work calls [Discard]: the
-// next attempt resumes. Undo by a step of its own what shall not last, and keep the answer ([Keep]).
+// Once a step is kept, or may be, an answer that is not kept does not free the key, a 4xx included, unless the work calls
+// [Discard]: the next attempt resumes. Undo by a step of its own what shall not last, and keep the answer ([Keep]).
 //
 // Other errors: ErrLost when the attempt has lost its lease: what do did is not kept, and the work should stop; ErrNoSteps
 // outside of lease mode; those of the store, after which a later attempt goes on.
@@ -70,6 +70,7 @@ func Step[T any](ctx context.Context, name string, do func(ctx context.Context, 
 			return value, sealErr
 		}
 		if e := s.keep(ctx, kept); e != nil {
+			s.steps.unsure = true
 			return value, e
 		}
 		return value, err
@@ -175,6 +176,7 @@ func RunStep[T any](ctx context.Context, name string, run func(ctx context.Conte
 		switch {
 		case errors.Is(err, ErrCommitUnknown):
 			if kept, err = ss.look(ctx, s, err); err != nil {
+				ss.unsure = true // what was sent may arrive late
 				return value, err
 			}
 		case err == nil || IsFinal(err):
@@ -220,6 +222,8 @@ type steps struct {
 	kept  []KeptStep // by earlier attempts and this one; results of the latter are left out
 	next  int        // index of the next step
 	wrong error      // why this attempt must not complete
+
+	unsure bool // a step may be kept that is not in kept
 }
 
 type inStepKey struct{}

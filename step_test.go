@@ -455,3 +455,65 @@ func TestRefusalAfterAStep(t *testing.T) {
 		}
 	}
 }
+
+// A step of which it is not known whether it is kept may be. A refusal after it does not free the key either.
+func TestRefusalAfterAStepOfUnknownFate(t *testing.T) {
+	step := func(ctx context.Context, run func() int) error {
+		_, err := ichido.Step(ctx, "reserve", func(context.Context, string) (int, error) { return run(), nil })
+		return err
+	}
+	// A transaction whose commit arrives after the attempt looked for it.
+	late := func(store ichido.Stepper) func(context.Context, func() int) error {
+		return func(ctx context.Context, run func() int) error {
+			var arrives func() error
+			_, err := ichido.RunStep(ctx, "reserve", func(ctx context.Context, s *ichido.StepRun) (int, error) {
+				kept, err := s.Seal(run(), nil)
+				arrives = func() error { return store.KeepStep(ctx, s.Held, s.Number, kept) }
+				return 0, errors.Join(err, ichido.ErrCommitUnknown)
+			})
+			if arrives != nil {
+				if err := arrives(); err != nil {
+					t.Error(err)
+				}
+			}
+			return err
+		}
+	}
+	store := memstore.New(nil)
+	for _, c := range []struct {
+		name  string
+		store ichido.Stepper
+		step  func(context.Context, func() int) error
+	}{{"Step", &mumblingStore{Store: store}, step}, {"commit unknown", store, late(store)}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runs, failed := 0, 0
+				h := newManager(t, c.store, stepped(nil)).Wrap(handler(func(w http.ResponseWriter, r *http.Request) {
+					if err := c.step(r.Context(), func() int { runs++; return runs }); err != nil {
+						failed++
+					}
+					w.WriteHeader(http.StatusUnprocessableEntity)
+				}))
+				key := strings.ReplaceAll(c.name, " ", "-")
+				wantStatus(t, send(h, post(key, "{}")), 422)
+				if other := send(h, post(key, `{"other":1}`)); other.code() != "mismatch" {
+					t.Errorf("another request got %d %s", other.status, other.body)
+				}
+				wantStatus(t, send(h, post(key, "{}")), 422)
+				if runs != 1 || failed != 1 {
+					t.Errorf("the step ran %d times and failed %d times", runs, failed)
+				}
+			})
+		})
+	}
+}
+
+// A mumblingStore keeps steps, and cannot be heard to say so.
+type mumblingStore struct{ *memstore.Store }
+
+func (s *mumblingStore) KeepStep(ctx context.Context, h ichido.Held, number int, step ichido.KeptStep) error {
+	if err := s.Store.KeepStep(ctx, h, number, step); err != nil {
+		return err
+	}
+	return errors.New("the connection was lost")
+}

@@ -148,7 +148,7 @@ func (o *sendOptions) run(ctx context.Context) error {
 func (o *sendOptions) request() (*http.Request, error) {
 	stdin := o.cmd.InOrStdin()
 	var err error
-	if o.fields, err = fields(o.header, stdin); err != nil {
+	if o.fields, err = headerFields(o.header, stdin); err != nil {
 		return nil, err
 	}
 	if o.url == "" {

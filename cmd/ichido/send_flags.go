@@ -85,8 +85,8 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// fields reads the fields of -H: 'Name: value', or @file with one on each line.
-func fields(lines []string, stdin io.Reader) (http.Header, error) {
+// headerFields reads the fields of -H: 'Name: value', or @file with one on each line.
+func headerFields(lines []string, stdin io.Reader) (http.Header, error) {
 	h := make(http.Header)
 	for _, text := range lines {
 		if name, ok := strings.CutPrefix(text, "@"); ok {

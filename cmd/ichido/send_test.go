@@ -87,7 +87,7 @@ func TestSendData(t *testing.T) {
 	if err := os.WriteFile(file, []byte("Authorization: Bearer x\n\nX-A: b:c\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := fields([]string{"@" + file, "x-a: d"}, nil)
+	h, err := headerFields([]string{"@" + file, "x-a: d"}, nil)
 	if err != nil || h.Get("Authorization") != "Bearer x" || strings.Join(h["X-A"], " ") != "b:c d" {
 		t.Errorf("%v, %v", h, err)
 	}
