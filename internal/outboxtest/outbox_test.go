@@ -340,11 +340,15 @@ func lateWorker(t *testing.T, w *world, through bool) {
 		}
 		return fault{hold: other}
 	})
-	errs := make(chan error, 1)
+	errs := make(chan error, 2)
 	o := w.box(&outbox.Config{OnError: func(_ context.Context, err error) { errs <- err }})
 	w.put(o, "a", "")
 	var all sync.WaitGroup
-	all.Go(func() { w.work(o, 1) })
+	lateEnded := make(chan struct{})
+	all.Go(func() {
+		defer close(lateEnded)
+		w.work(o, 1)
+	})
 	w.until("the first sending", func() bool { return len(w.keys) == 1 })
 	w.work(w.box(nil), 0) // the lease is running
 	_, err := o.Retry(t.Context(), outbox.Settlement{ID: 1})
@@ -365,14 +369,23 @@ func lateWorker(t *testing.T, w *world, through bool) {
 		<-ended
 	}
 	close(late)
-	if err := <-errs; !strings.Contains(err.Error(), "lease was over") {
-		t.Error(err)
-	}
-	w.want("a", state)
+	<-lateEnded
+	now, err := o.Look(t.Context(), 1)
 	if !through {
 		close(other)
 	}
 	all.Wait()
+	if err != nil || now.State != state {
+		t.Errorf("when the late worker has ended the operation is %+v, %v; want %s", now, err, state)
+	}
+	select {
+	case err := <-errs:
+		if !strings.Contains(err.Error(), "lease was over") {
+			t.Error(err)
+		}
+	default:
+		t.Error("the late worker did not notice")
+	}
 	w.want("a", outbox.Done)
 	w.effects(2, "a")
 }
