@@ -57,8 +57,6 @@ class Operation {
   }
 
   async resume(init = {}) {
-    const flight = this.#keeper.flights.get(this.#slot);
-    if (flight) return this.#run(flight.prepared, init.signal);
     const entry = await this.#find();
     if (!entry) return undefined;
     this.#adopt(entry);
@@ -133,7 +131,6 @@ class Operation {
     const stop = deadline(signal, this.#options.totalTimeout);
     let entry;
     try {
-      stop.signal.throwIfAborted();
       entry = await this.#claim(request);
       return await alone(this.#slot, stop.signal, () => this.#observe('queued'), async () => {
         // The tab that went first may have removed the entry with its answer, and this one has none yet.
@@ -219,10 +216,9 @@ class Operation {
     if (headers.get('Idempotent-Replayed') === 'true') {
       return [CODES[problem?.code] ?? (status < 500 ? 'failed' : 'unresolved'), true];
     }
-    const told = this.#options.judge?.(response.clone(), problem) ?? judgeProblem(status, problem);
-    const verdict = told ?? byStatus(status);
+    const verdict = this.#options.judge?.(response.clone(), problem) ?? judgeProblem(status, problem) ?? byStatus(status);
     const retry = headers.get('Stripe-Should-Retry') ?? headers.get('X-Should-Retry');
-    if (retry === 'true' && !told && verdict === 'refused' && status !== 422 && status !== 501) return ['uncertain'];
+    if (retry === 'true' && verdict === 'refused' && status !== 422 && status !== 501) return ['uncertain'];
     return [verdict, retry === 'false'];
   }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: a C compiler (for the race detector and the model),
-# PostgreSQL, PgBouncer, Spin. On Debian and Ubuntu it does so by itself where it may; elsewhere it says what is
+# PostgreSQL, PgBouncer, Spin, Node, Chromium. On Debian and Ubuntu it does so by itself where it may; elsewhere it says what is
 # missing.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,6 +12,15 @@ have_postgres() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null
 }
 have_pgbouncer() { [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null; }
+have_node() { node -e 'process.exit(parseInt(process.versions.node) < 20)' 2>/dev/null || [[ -n ${ICHIDO_NODE:-} ]]; }
+have_chromium() {
+	[[ -n ${ICHIDO_CHROMIUM:-} ]] && return
+	local name
+	for name in chromium chromium-browser google-chrome google-chrome-stable; do
+		command -v "$name" >/dev/null && return
+	done
+	return 1
+}
 # A compiler without the C library's headers is as good as none.
 # shellcheck disable=SC2046 # CC may hold flags.
 have_cc() { echo '#include <stdlib.h>' | $(go env CC) -E - >/dev/null 2>&1; }
@@ -22,6 +31,8 @@ missing() {
 	command -v psql >/dev/null || echo postgresql-client
 	have_pgbouncer || echo pgbouncer
 	command -v spin >/dev/null || echo spin
+	have_node || echo nodejs
+	have_chromium || echo chromium
 }
 
 packages=$(missing | xargs)
@@ -46,4 +57,5 @@ if ! { "${as_root[@]}" update && "${as_root[@]}" install -y --no-install-recomme
 	die "installing $packages failed"
 fi
 left=$(missing | xargs)
+[[ $left != *nodejs* ]] || die "the package nodejs is older than 20, or has no node: install Node 20 or newer, or name it in ICHIDO_NODE"
 [[ -z $left ]] || die "still missing after installing $packages: $left"

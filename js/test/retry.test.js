@@ -71,7 +71,7 @@ const answers = [
   ['400 body-unreadable', problem(400, { code: 'body-unreadable', retryable: true }), 2, 'done'],
   ['500 of a newer code, not retryable', problem(500, { code: 'new', retryable: false }), 1, 'unknown'],
   ['409 of a newer code, retryable', problem(409, { code: 'new', retryable: true }), 2, 'done'],
-  ['a code that every object has', problem(409, { code: 'constructor' }), 1, 'not done'],
+  ['a code that every object has', problem(503, { code: 'constructor' }), 2, 'done'],
   ['a problem that is null', problem(409, null), 1, 'not done'],
   ['a problem that is no JSON', answer(409, { 'Content-Type': 'application/problem+json' }, '{'), 1, 'not done'],
   ['in-progress in JSON that is no problem', answer(409, { 'Content-Type': 'application/json' }, '{"code":"in-progress"}'), 1, 'not done'],
@@ -124,6 +124,7 @@ test('the last answer is returned, and the operation goes on under its key', asy
   assert.equal(await response.text(), 'two');
   assert.equal(op.outcome, 'unknown');
   assert.equal((await op.fetch(url, post())).status, 201);
+  assert.equal(op.attempts, 1);
   assert.equal(new Set(sendings.map(({ key }) => key)).size, 1);
   await assert.rejects(op.fetch(url, post()), /this operation is done/);
 });
@@ -201,7 +202,7 @@ test('a Retry-After that is too long ends at once, with the answer', async (t) =
 test('a Retry-After that is none is ignored', async (t) => {
   for (const hint of ['-1', '1.5', 'soon', '99999999999 s', '']) {
     const { url, sendings } = await serve(t, answer(503, { 'Retry-After': hint }), created);
-    await createOperation(quick).fetch(url, post());
+    await createOperation({ baseDelay: 1, maxDelay: 500 }).fetch(url, post());
     assert.equal(sendings.length, 2, hint);
   }
 });
