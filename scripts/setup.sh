@@ -12,7 +12,7 @@ have_postgres() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null
 }
 have_pgbouncer() { [[ -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null; }
-have_node() { node -e 'process.exit(parseInt(process.versions.node) < 20)' 2>/dev/null || [[ -n ${ICHIDO_NODE:-} ]]; }
+have_node() { node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || [[ -n ${ICHIDO_NODE:-} ]]; }
 have_chromium() {
 	[[ -n ${ICHIDO_CHROMIUM:-} ]] && return
 	local name
