@@ -135,19 +135,27 @@ func TestChromiumTabClosedWhileAnotherWaits(t *testing.T) {
 }
 
 func TestChromiumBackButton(t *testing.T) {
-	s, p := newServer(t, hold), newTab(t)
-	p.visit(s.url)
-	p.order()
-	s.waitHeld()
-	p.do(chromedp.Navigate(s.url + "/elsewhere"))
-	s.release()
-	eval[any](p, "history.back()")
-	p.done(1)
-	eval[any](p, `document.querySelector("button").click()`) // the driver has lost the nodes of a page that comes back
-	if r := p.results(2)[1]; r.Body != "order 2 of chair" {  // a new one, since the first is decided
-		t.Errorf("the result is %+v", r)
+	for name, query := range map[string]string{"to the page as it was": "", "to the page anew": "?uncached"} {
+		t.Run(name, func(t *testing.T) {
+			s, p := newServer(t, hold), newTab(t)
+			p.visit(s.url + "/" + query)
+			p.order()
+			s.waitHeld()
+			eval[any](p, "window.before = true")
+			p.do(chromedp.Navigate(s.url + "/elsewhere"))
+			s.release()
+			eval[any](p, "history.back()")
+			p.done(1)
+			if same := eval[bool](p, "!!window.before"); same != (query == "") {
+				t.Errorf("the page is as it was: %v", same)
+			}
+			eval[any](p, `document.querySelector("button").click()`) // the driver has lost the nodes of a page that comes back
+			if r := p.results(2)[1]; r.Body != "order 2 of chair" {  // a new one, since the first is decided
+				t.Errorf("the result is %+v", r)
+			}
+			s.check(2, "chair", "chair")
+		})
 	}
-	s.check(2, "chair", "chair")
 }
 
 func TestChromiumOffline(t *testing.T) {
