@@ -41,7 +41,9 @@ test('the key goes bare, escaped, or in another field where that is asked for', 
 // After one sending with each answer: how many sendings there are in all, and the outcome.
 const answers = [
   ['200', answer(200), 1, 'done'],
-  ['304', answer(304), 1, 'done'],
+  ['303', answer(303), 1, 'done'],
+  ['302, which may be to a login', answer(302), 1, 'unknown'],
+  ['307', answer(307), 1, 'not done'],
   ['400', answer(400), 1, 'not done'],
   ['401', answer(401), 1, 'not done'],
   ['404', answer(404), 1, 'not done'],
@@ -87,7 +89,7 @@ for (const [name, first, count, outcome] of answers) {
   test(`answer: ${name}`, async (t) => {
     const { url, sendings } = await serve(t, first, answer(200));
     const op = createOperation(quick);
-    await op.fetch(url, post());
+    await op.fetch(url, post(undefined, { redirect: 'manual' }));
     assert.equal(sendings.length, count);
     assert.equal(op.outcome, outcome);
   });
@@ -108,6 +110,20 @@ for (const [name, second, outcome] of [
     assert.equal(op.outcome, outcome);
   });
 }
+
+test('a redirection after a lost answer does not tell, unless judge knows', async (t) => {
+  const there = answer(302, { Location: '/elsewhere' });
+  for (const [answers, options, outcome] of [
+    [[there, answer(200)], {}, 'done'],
+    [[cut, there, answer(200)], {}, 'unknown'],
+    [[cut, there, answer(200)], { judge: ({ url }) => (url.endsWith('/elsewhere') ? 'succeeded' : undefined) }, 'done'],
+  ]) {
+    const { url } = await serve(t, ...answers);
+    const op = createOperation({ ...quick, ...options });
+    assert.equal((await op.fetch(url, post())).status, 200);
+    assert.equal(op.outcome, outcome);
+  }
+});
 
 test('judge says what an answer means', async (t) => {
   const { url, sendings } = await serve(t, problem(409, { type: 'busy' }), created);
