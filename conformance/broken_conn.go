@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"time"
 )
 
 // breaking returns a client for one request whose connection can be broken: it is noted in conn, if that is not nil.
@@ -45,23 +47,34 @@ func (l *lastConn) set(c net.Conn) {
 	l.conn = c
 }
 
-// resetWhenSent resets the connection when the request has been written whole. The other side gets RST, not FIN: what it
-// writes then fails.
+// untilRead is how long a server has to read a request before its connection is reset, which would take from it what it
+// has not read. It may have answered by then: the answer is lost all the same.
+const untilRead = 20 * time.Millisecond
+
+// resetWhenSent resets the connection a moment after the request was written whole. The other side gets RST, not FIN: what
+// it writes then fails. The hook must not wait, since the last bytes are flushed behind it.
 func (l *lastConn) resetWhenSent(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if tcp, ok := l.conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
-		if l.conn != nil {
-			_ = l.conn.Close()
-		}
+		time.AfterFunc(untilRead, l.reset)
 	}})
 }
 
-// halves is a body of which the rest comes only when between has returned. It is sent in chunks, since its length is not
-// known.
+func (l *lastConn) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if tcp, ok := l.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+}
+
+// errHungUp is why the rest of a body does not come.
+var errHungUp = errors.New("hung up in the middle of the body")
+
+// halves is a body of which the rest comes only when between has returned, or never if it is nil. It is sent in chunks,
+// since its length is not known.
 type halves struct {
 	first, rest io.Reader
 	between     func()
@@ -73,5 +86,8 @@ func (h *halves) Read(p []byte) (int, error) {
 		return n, err
 	}
 	h.once.Do(h.between)
+	if h.rest == nil {
+		return 0, errHungUp
+	}
 	return h.rest.Read(p)
 }

@@ -214,11 +214,20 @@ func (t *trial) underLoad(ctx context.Context, round int) ([]*struck, error) {
 			return nil, errors.New("the server does not answer")
 		}
 	}
-	err := t.crash(ctx)
+	var err error
+	mu.Lock()
+	executes := slices.ContainsFunc(keys, func(k *struck) bool { return k.before != nil })
+	mu.Unlock()
+	if executes {
+		err = t.crash(ctx)
+	}
 	down.Store(1)
 	close(stop)
 	<-idle
-	if err != nil {
+	switch {
+	case !executes:
+		return nil, errors.New("the server executes nothing, so it was not killed")
+	case err != nil:
 		return nil, fmt.Errorf("the command that kills and starts the server failed: %w", err)
 	}
 	return keys, t.back(ctx)

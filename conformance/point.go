@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ var (
 	noKeyPoint       = point{asked: []string{"400"}, known: []string{"422", "428"}}
 	mismatchPoint    = point{asked: []string{"422"}, known: []string{"400", "409"}}
 	inProgressPoint  = point{asked: []string{"409"}, known: []string{"423", "425", "429", wait}}
-	correctedPoint   = point{asked: []string{execute}, known: []string{"422", "400", "409"}}
+	correctedPoint   = point{asked: []string{execute}, known: []string{"422", "400"}}
 	serverErrorPoint = point{asked: []string{execute}}
 	principalPoint   = point{asked: []string{execute}, known: []string{"400", "403", "404", "409", "422"}}
 )
@@ -36,6 +37,11 @@ func (a answer) reply(before *answer) string {
 		return execute
 	}
 	return strconv.Itoa(a.status)
+}
+
+// isMismatch reports whether an answer refuses the request for good, and not as one whose key is in progress.
+func (a answer) isMismatch() bool {
+	return a.refused() && (a.status != http.StatusConflict || a.api.Expect.Mismatch.has(a.status))
 }
 
 // judge notes how an answer, which is the reply, stands to a point and to what the description promises about it.

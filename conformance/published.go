@@ -18,19 +18,19 @@ func publishedScenarios() []scenario {
 		title: Text{"refusals are problem documents", "拒否の応答は問題文書(problem document)"},
 		expected: Text{"application/problem+json, which says which problem it is, for a missing key and a mismatch",
 			"キーがない場合と不一致の場合に、問題の種類を示す application/problem+json"},
-		run: problemDocuments,
+		uncounted: true, run: problemDocuments,
 	}, {
 		id: "documentation-link", source: "draft-07 section 2.7",
 		title: Text{"refusals link to documentation", "拒否の応答は説明へのリンクを持つ"},
 		expected: Text{"a link for a missing key and for a mismatch; what is on the same server is there",
 			"キーがない場合と不一致の場合にリンクがある。同じサーバー上のものは実在する"},
-		run: documentationLink,
+		uncounted: true, run: documentationLink,
 	}, {
 		id: "retry-after", source: "RFC 9110 section 10.2.3",
 		title: Text{"a conflict says when to retry", "競合の応答は再試行の時期を示す"},
 		expected: Text{"Retry-After, in seconds or a date, for a duplicate of a running request",
 			"実行中のリクエストの重複に、秒数か日時の Retry-After"},
-		run: retryAfter,
+		uncounted: true, run: retryAfter,
 	}, {
 		id: "policy-document", source: "draft-07 section 2.5.2",
 		title: Text{"the rules for keys are published", "キーの規則が公開されている"},
@@ -42,7 +42,7 @@ func publishedScenarios() []scenario {
 			}
 			return ""
 		},
-		run: policyDocument,
+		uncounted: true, run: policyDocument,
 	}}
 }
 
@@ -136,8 +136,12 @@ func retryAfter(ctx context.Context, t *trial) {
 	switch {
 	case !ok:
 		t.blind(errNoMeeting)
+	case m.executed > 1:
+		t.blind(errors.New("duplicates are executed, and not refused"))
 	case m.waited:
 		t.differ("duplicates wait, and are not refused")
+	case !slices.ContainsFunc(m.refused, answer.refused):
+		t.blind(errors.New("duplicates have no answer that could say when to retry"))
 	}
 	for _, a := range m.refused {
 		if !a.refused() {
@@ -162,7 +166,6 @@ var expiry = regexp.MustCompile(`(?i)retention|expir|\bttl\b|lifetime`)
 
 func policyDocument(ctx context.Context, t *trial) {
 	t.curl = t.script().get(t.api.Policy)
-	t.unseen = nil // nothing is counted
 	a := t.get(ctx, t.address(t.api.Policy))
 	switch {
 	case a.err != nil:

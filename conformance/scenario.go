@@ -59,6 +59,8 @@ type scenario struct {
 
 	needs func(*runner) string // returns what the description or the options lack for it; nil needs nothing
 	run   func(context.Context, *trial)
+
+	uncounted bool // its verdict does not depend on effects
 }
 
 // scenarios returns all scenarios in the order in which they run; "at once" means n requests.

@@ -143,10 +143,11 @@ var errNoMeeting = errors.New("no request was seen while another one ran: each w
 
 // A meeting is what came of duplicates that were sent at once.
 type meeting struct {
-	first   answer
-	refused []answer // that are neither an execution nor a replay
-	waited  bool     // none was refused, although some came while the first one ran
-	rounds  int      // each of which should have made one
+	first    answer
+	executed int
+	refused  []answer // that are neither an execution nor a replay
+	waited   bool     // none was refused, although all came while the first one ran
+	rounds   int      // each of which should have made one
 }
 
 // meet sends duplicates at once, in rounds under new keys, until some were seen to come while the first one ran. It
@@ -167,8 +168,8 @@ func (t *trial) meet(ctx context.Context) (meeting, bool) {
 		if len(executed) == 0 {
 			return m, len(m.refused) > 0
 		}
-		m.first = inOrder(executed)[0]
-		if len(m.refused) > 0 {
+		m.first, m.executed = inOrder(executed)[0], len(executed)
+		if len(m.refused) > 0 || m.executed > 1 {
 			return m, true
 		}
 		if m.waited = m.first.begun.Sub(latestSent(answers)) >= clearly; m.waited {
@@ -190,6 +191,8 @@ func whileInProgress(ctx context.Context, t *trial) {
 	switch {
 	case !ok:
 		t.blind(errNoMeeting)
+	case m.executed > 1:
+		t.fault("the answers", []string{fmt.Sprintf("%d say that the request was executed, not 1", m.executed)})
 	case m.waited:
 		t.judge("a duplicate", inProgressPoint, t.api.Expect.InProgress, wait, answer{})
 	default:

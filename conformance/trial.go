@@ -63,7 +63,9 @@ func (r *runner) start(ctx context.Context, s scenario) *trial {
 			return t
 		}
 	}
-	t.begin, t.unseen = r.mark(ctx)
+	if !s.uncounted {
+		t.begin, t.unseen = r.mark(ctx)
+	}
 	return t
 }
 
@@ -90,6 +92,23 @@ func (t *trial) atOnce(ctx context.Context, messages []message) []answer {
 	answers := t.sendAll(ctx, messages)
 	t.answers = append(t.answers, answers...)
 	return answers
+}
+
+// control makes something else in the way that every API lets one, and reports whether that worked. If it does not,
+// refusals prove nothing.
+func (t *trial) control(ctx context.Context) bool {
+	a := t.send(ctx, t.message(fill(t.api.Request.Body, t.item+"-seen", 1), newKey()))
+	if !t.served(a) {
+		return false
+	}
+	if !a.success() {
+		t.blind(fmt.Errorf("an ordinary request is answered %s%s, so the others prove nothing", a, a.detail()))
+		return false
+	}
+	if t.unseen == nil && !t.api.Effects.listed() {
+		t.begin, t.unseen = t.mark(ctx)
+	}
+	return true
 }
 
 // body returns the request about the trial's item.
