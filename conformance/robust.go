@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -241,10 +242,11 @@ func slowBody(ctx context.Context, t *trial) {
 }
 
 func keyCase(ctx context.Context, t *trial) {
-	lower := "abcdef" + newKey()[6:]
-	upper := strings.ToUpper(lower)
-	t.curl = t.script().keys(t.body(), []string{lower, upper}, false)
-	first, second := t.post(ctx, t.body(), lower), t.post(ctx, t.body(), upper)
+	const lower = "abcdefab-cdef-4abc-8def-ab" + fresh // a UUID
+	patterns := []string{lower, strings.ToUpper(lower)}
+	t.curl = t.script().keys(t.body(), patterns, false)
+	keys := t.freshly(patterns)
+	first, second := t.post(ctx, t.body(), keys[0]), t.post(ctx, t.body(), strings.ToUpper(keys[0]))
 	if !t.served(first) {
 		return
 	}
@@ -266,6 +268,23 @@ func keyCase(ctx context.Context, t *trial) {
 	t.count(ctx, want)
 }
 
+// fresh stands in the pattern of a key for something new: in a run for digits at random, and in a script for the seconds
+// since 1970, which have as many.
+const (
+	fresh    = "{}"
+	freshLen = 10
+)
+
+// freshly makes keys of patterns, with the same digits in all.
+func (t *trial) freshly(patterns []string) []string {
+	digits := fmt.Sprintf("%0*d", freshLen, rand.Int64N(1e10))
+	keys := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		keys[i] = strings.Replace(pattern, fresh, digits, 1)
+	}
+	return keys
+}
+
 // longKeys sends a request under two keys of n characters. That both are refused is what is asked for if mayRefuse, and
 // else a choice.
 func longKeys(ctx context.Context, t *trial, n int, mayRefuse bool) {
@@ -273,9 +292,11 @@ func longKeys(ctx context.Context, t *trial, n int, mayRefuse bool) {
 		return
 	}
 	stem := newKey()
-	stem += strings.Repeat("x", n-1-len(stem))
-	t.curl = t.script().keys(t.body(), []string{stem + "a", stem + "b"}, false)
-	first, second := t.post(ctx, t.body(), stem+"a"), t.post(ctx, t.body(), stem+"b")
+	stem += strings.Repeat("x", n-1-freshLen-len(stem)) + fresh
+	patterns := []string{stem + "a", stem + "b"}
+	t.curl = t.script().keys(t.body(), patterns, false)
+	keys := t.freshly(patterns)
+	first, second := t.post(ctx, t.body(), keys[0]), t.post(ctx, t.body(), keys[1])
 	if !t.served(first, second) {
 		return
 	}
@@ -295,7 +316,7 @@ func longKeys(ctx context.Context, t *trial, n int, mayRefuse bool) {
 	t.count(ctx, 2)
 }
 
-// injections are what keys are not made for. {} is something new each time.
+// injections are what keys are not made for.
 var injections = []string{
 	`' OR '1'='1 {}`, `'); DROP TABLE idempotency_keys;-- {}`, `{}" OR ""="`, `../../../etc/passwd#{}`, `%00{}%0d%0aX-Injected:1`,
 	`${jndi:ldap://127.0.0.1/{}}`, `$(id){}`, `{"$gt":""}{}`, `*){}(uid=*`, `a:{}:b|c\d`, `__proto__{}`, `<script>{}</script>`,
@@ -305,11 +326,8 @@ func injectionKeys(ctx context.Context, t *trial) {
 	if !t.control(ctx) {
 		return
 	}
-	var keys []string
-	for _, key := range injections {
-		keys = append(keys, strings.Replace(key, "{}", newKey()[:8], 1))
-	}
-	t.curl = t.script().keys(t.body(), keys, true)
+	keys := t.freshly(injections)
+	t.curl = t.script().keys(t.body(), injections, true)
 	successes := 0
 	for _, key := range keys {
 		first, second := t.post(ctx, t.body(), key), t.post(ctx, t.body(), key)
@@ -408,7 +426,7 @@ func binaryAnswer(ctx context.Context, t *trial) {
 
 func gzipAnswer(ctx context.Context, t *trial) {
 	t.curl = t.script().inTurn(t.body(), t.body())
-	t.curl = strings.Replace(t.curl, "curl -isS", "curl -isS --compressed", 1)
+	t.curl = strings.Replace(t.curl, "curl -isS", "curl -isS --compressed -H 'Accept-Encoding: gzip'", 1)
 	key := newKey()
 	m := t.message(t.body(), key).with("Accept-Encoding", "gzip")
 	first := t.graded(ctx, m)

@@ -1,7 +1,12 @@
 package conformance_test
 
 import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +26,11 @@ func idsOf(levels ...conformance.Level) []string {
 	return ids
 }
 
+// ids are the scenarios that there were first.
+var ids = []string{"no-key", "same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
+	"once-more-afterwards", "ten-at-once-ten-keys", "failure-then-same-key"}
+
 var (
-	core       = idsOf(conformance.Core)
-	usual      = idsOf(conformance.Core, conformance.Published)
 	everything = idsOf(conformance.Levels...)
 )
 
@@ -41,6 +48,7 @@ func TestServers(t *testing.T) {
 		broken      []string
 		differs     []string
 		notTestable []string
+		sticky      bool // some requests are refused as long as they are sent again
 	}{
 		{name: "right, 409", flaws: flaws{}},
 		{name: "right, waiting", flaws: flaws{wait: true}, differs: []string{"in-progress", "retry-after"}},
@@ -107,7 +115,7 @@ func TestServers(t *testing.T) {
 		{name: "stores 500s", flaws: flaws{keepsServerErrors: true}, broken: []string{"server-error-then-retry"}},
 		{name: "a failure leaves its reservation", flaws: flaws{failureLeaves: true},
 			broken: []string{"failure-then-same-key"}},
-		{name: "in progress for ever", flaws: flaws{neverCompletes: true},
+		{name: "in progress for ever", flaws: flaws{neverCompletes: true}, sticky: true,
 			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
 				"once-more-afterwards", "quoted-and-bare", "reset-after-send", "slow-body", "injection-keys",
 				"server-error-then-retry", "crash-acknowledged"},
@@ -142,8 +150,8 @@ func TestServers(t *testing.T) {
 		{name: "bodies stored as text", flaws: flaws{textBodies: true}, broken: []string{"binary-answer"}},
 		{name: "forgets what a client that hung up did", flaws: flaws{hangsUpToo: true},
 			broken: []string{"reset-after-send"}},
-		{name: "claims before the body", flaws: flaws{claimsEarly: true}, broken: []string{"hang-up-mid-request"}},
-		{name: "sticks after a crash", flaws: flaws{crashed: "sticks"}, broken: []string{"crash-no-limbo"}},
+		{name: "claims before the body", flaws: flaws{claimsEarly: true}, sticky: true, broken: []string{"hang-up-mid-request"}},
+		{name: "sticks after a crash", flaws: flaws{crashed: "sticks"}, sticky: true, broken: []string{"crash-no-limbo"}},
 		{name: "forgets effects in a crash", flaws: flaws{crashed: "forgets effects"},
 			broken: []string{"crash-once", "crash-acknowledged"}},
 		{name: "forgets records in a crash", flaws: flaws{crashed: "forgets records"},
@@ -192,7 +200,11 @@ func TestServers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{flaws: test.flaws, auth: true}
-			report := grade(t, s, &conformance.Options{API: full(), Levels: conformance.Levels, Timeout: 2 * time.Second, Recovery: time.Second})
+			o := &conformance.Options{API: full(), Levels: conformance.Levels}
+			if test.sticky {
+				o.Timeout, o.Recovery = 2*time.Second, time.Second
+			}
+			report := grade(t, s, o)
 			equal(t, "scenarios", idsIn(report), everything)
 			equal(t, "broken", withVerdict(report, conformance.Broken), test.broken)
 			equal(t, "differs", withVerdict(report, conformance.Differs), test.differs)
@@ -209,6 +221,206 @@ func TestServers(t *testing.T) {
 				t.Log(table.String())
 			}
 		})
+	}
+}
+
+// TestResults looks at every member of the results of a right server.
+func TestResults(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		var told []conformance.Result
+		report := grade(t, &server{flaws: flaws{wait: wait}}, &conformance.Options{
+			Scenarios: ids, Progress: func(r conformance.Result) { told = append(told, r) }})
+		if !slices.Equal(told, report.Results) {
+			t.Errorf("Progress was told %v, want the results", told)
+		}
+		burst := "1 × 201, 9 × 409; 1 created"
+		if wait {
+			burst = "1 × 201, 9 × 201 replayed; 1 created"
+		}
+		for i, want := range []struct {
+			requests, created int
+			got               string
+		}{
+			{1, 0, "400; 0 created"},
+			{2, 1, "201, 201 replayed; 1 created"},
+			{3, 1, "201, 422, 201 replayed; 1 created"},
+			{2, 1, "201, 201 replayed; 1 created"},
+			{10, 1, burst},
+			{1, 0, "201 replayed; 0 created"},
+			{10, 10, "10 × 201; 10 created"},
+			{2, 1, "400, 201; 1 created"},
+		} {
+			r := report.Results[i]
+			if r.ID != ids[i] || r.Requests != want.requests || r.Created != want.created || r.Got != want.got {
+				t.Errorf("result %d = %+v, want %s with %+v", i, r, ids[i], want)
+			}
+			if r.Title == "" || !regexp.MustCompile(`^P[1-8]$`).MatchString(r.Promise) || r.Source == "" ||
+				r.Expected == "" || !strings.Contains(r.Curl, "curl") {
+				t.Errorf("result %d lacks a member: %+v", i, r)
+			}
+		}
+	}
+}
+
+// TestBrokenSaysWhy checks what a person reads of a broken scenario.
+func TestBrokenSaysWhy(t *testing.T) {
+	for _, test := range []struct {
+		flaws flaws
+		id    string
+		got   string // a regular expression
+	}{
+		{flaws{noRecords: true}, "same-key-twice",
+			`^201, 201; 2 created — the second answer: not marked Idempotent-Replayed, ` +
+				"other body: `{\"id\":2,.*`…, not `{\"id\":1,.*`…, " +
+				`Location \["/reservations/2"\], not \["/reservations/1"\]; 2 created, not 1$`},
+		{flaws{noRecords: true}, "ten-at-once-one-key",
+			`^10 × 201; 10 created — the answers: 10 say that the request was executed, not 1; 10 created, not 1$`},
+		{flaws{noRetryAfter: true}, "retry-after", `^1 × 201, 9 × 409; not counted — a conflict: no Retry-After$`},
+		{flaws{resets: true}, "ten-at-once-one-key",
+			`^1 × 201, 9 × no answer \(.*reset.*\); 1 created — some answers: 9 × no answer$`},
+		{flaws{plainErrors: true}, "problem-documents",
+			`^400, 201, 422; not counted — the answer to a mismatch: Content-Type "text/plain; charset=utf-8", not application/problem\+json; `},
+		{flaws{keyOptional: true}, "no-key", `^201; 1 created — the answer: execute, not 400; the list: it was executed$`},
+		{flaws{list: "fails"}, "same-key-twice", `^the list cannot be read: GET is answered 500 \("the list is out of order"\)$`},
+		{flaws{status: 404}, "same-key-twice", `^POST is answered 404 .*: the server has another API`},
+		{flaws{list: "never changes"}, "no-key", `^the list does not show what was made with a key`},
+	} {
+		report := grade(t, &server{flaws: test.flaws}, &conformance.Options{Scenarios: []string{test.id}})
+		r := report.Results[0]
+		if !regexp.MustCompile(test.got).MatchString(r.Got) {
+			t.Errorf("%s got\n%s\nwant a match of\n%s", test.id, r.Got, test.got)
+		}
+	}
+}
+
+// TestLevels: what runs by default, by level and by id.
+func TestLevels(t *testing.T) {
+	for _, test := range []struct {
+		o    conformance.Options
+		want []string
+	}{
+		{conformance.Options{}, idsOf(conformance.Core, conformance.Published)},
+		{conformance.Options{Levels: []conformance.Level{conformance.Robust}}, idsOf(conformance.Robust)},
+		{conformance.Options{Levels: []conformance.Level{conformance.Published}, Scenarios: []string{"key-case"}},
+			append([]string{"key-case"}, idsOf(conformance.Published)...)},
+		// It needs what another scenario leaves, and makes it itself.
+		{conformance.Options{Scenarios: []string{"once-more-afterwards"}}, []string{"once-more-afterwards"}},
+	} {
+		report := grade(t, &server{}, &test.o)
+		equal(t, "scenarios", idsIn(report), test.want)
+		if report.Broken() > 0 {
+			t.Errorf("%v are broken", withVerdict(report, conformance.Broken))
+		}
+	}
+}
+
+// TestScenarios: every one has what people read, in both languages, and a source; the ids are all different.
+func TestScenarios(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range conformance.Scenarios() {
+		if seen[s.ID] || !slices.Contains(conformance.Levels, s.Level) || s.Source == "" || s.Title.EN == "" || s.Expected.EN == "" ||
+			s.Title.JA == s.Title.EN || s.Expected.JA == s.Expected.EN || s.Title.JA == "" || s.Expected.JA == "" {
+			t.Errorf("%+v", s)
+		}
+		seen[s.ID] = true
+	}
+}
+
+// TestLongList: of a long list only what is newer than the run is read.
+func TestLongList(t *testing.T) {
+	s := &server{}
+	for i := range 10_000 {
+		s.rows = append(s.rows, row{ID: i + 1, ItemCode: "other"})
+	}
+	if report := grade(t, s, nil); !report.Held() {
+		t.Errorf("broken: %v", withVerdict(report, conformance.Broken))
+	}
+	if s.pages > 100 {
+		t.Errorf("%d pages were read", s.pages)
+	}
+}
+
+func TestConcurrencyOption(t *testing.T) {
+	report := grade(t, &server{flaws: flaws{noRecords: true}}, &conformance.Options{Concurrency: 3,
+		Client: &http.Client{}, Scenarios: []string{"ten-at-once-one-key"}})
+	r := report.Results[0]
+	if r.Requests != 3 || r.Created != 3 || !strings.HasPrefix(r.Title, "3 at once") {
+		t.Errorf("got %+v, want 3 requests", r)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	for _, url := range []string{"", "localhost:8080", "/x", "ftp://localhost", "http://", "http://[", "http://h/?a=b",
+		"http://h/#x"} {
+		if _, err := conformance.Run(t.Context(), url, nil); !errors.Is(err, conformance.ErrInvalid) {
+			t.Errorf("Run(%q) = %v, want ErrInvalid", url, err)
+		}
+	}
+	for _, o := range []conformance.Options{{Timeout: -1}, {Recovery: -1}, {Concurrency: 1}, {Concurrency: -1}, {Concurrency: 501},
+		{Levels: []conformance.Level{"x"}}, {Scenarios: []string{"x"}}} {
+		if _, err := conformance.Run(t.Context(), "http://localhost", &o); !errors.Is(err, conformance.ErrInvalid) {
+			t.Errorf("Run with %+v = %v, want ErrInvalid", o, err)
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	_, err = conformance.Run(t.Context(), "http://"+listener.Addr().String(), nil)
+	if !errors.Is(err, conformance.ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("Run = %v, want ErrUnreachable with the reason", err)
+	}
+}
+
+// TestSilent: a server that accepts connections and says nothing is unreachable after the timeout.
+func TestSilent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // its backlog accepts; nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	o := conformance.Options{Timeout: 50 * time.Millisecond}
+	_, err = conformance.Run(t.Context(), "http://"+listener.Addr().String(), &o)
+	if !errors.Is(err, conformance.ErrUnreachable) || !strings.Contains(err.Error(), "nothing came within 50ms") {
+		t.Errorf("Run = %v, want ErrUnreachable with the timeout", err)
+	}
+}
+
+func TestStopped(t *testing.T) {
+	s := httptest.NewServer((&server{}).handler())
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := conformance.Options{Progress: func(conformance.Result) { cancel() }}
+	if report, err := conformance.Run(ctx, s.URL, &o); !errors.Is(err, context.Canceled) || report != nil {
+		t.Errorf("Run = %v, %v, want context.Canceled and no report", report, err)
+	}
+	if _, err := conformance.Run(ctx, s.URL, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v, want context.Canceled", err)
+	}
+}
+
+// TestPathAndPassword: the base URL may have a path, and a password that no report repeats.
+func TestPathAndPassword(t *testing.T) {
+	inner := (&server{}).handler()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, password, _ := r.BasicAuth(); name != "taro" || password != "secret" {
+			http.Error(w, "", http.StatusUnauthorized)
+			return
+		}
+		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/v1") // the list's next is absolute, without the prefix
+		inner.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	report, err := conformance.Run(t.Context(), strings.Replace(s.URL, "//", "//taro:secret@", 1)+"/v1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.Held() || strings.Contains(report.URL+report.Results[0].Curl, "secret") {
+		t.Errorf("got %+v", report)
 	}
 }
 
@@ -252,6 +464,3 @@ func equal(t *testing.T, what string, got, want []string) {
 		t.Errorf("%s: got %q, want %q", what, got, want)
 	}
 }
-
-var _ = core
-var _ = usual

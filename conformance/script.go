@@ -79,22 +79,22 @@ func (s script) twoLines(body string) string {
 	return s.newKey() + "; " + s.once(body, s.withKey()+s.field(s.inForm("${K}b")))
 }
 
-// keys sends a body under each key, which is a shell word, twice if again.
-func (s script) keys(body string, keys []string, again bool) string {
+// keys sends a body under each key, of which it is given the patterns, twice if again.
+func (s script) keys(body string, patterns []string, again bool) string {
 	send := s.once(body, s.field(s.inForm("$K")))
 	if again {
 		send = "for I in 1 2; do " + send + "; echo; done"
 	} else {
 		send += "; echo"
 	}
-	words := make([]string, len(keys))
-	for i, key := range keys {
+	words := make([]string, len(patterns))
+	for i, key := range patterns {
 		if s.r.api.Key.Form != "bare" {
 			key = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key)
 		}
-		words[i] = quote(key)
+		words[i] = strings.Replace(quote(key), fresh, `'"$N"'`, 1)
 	}
-	return fmt.Sprintf("for K in %s; do %s; done", strings.Join(words, " "), send)
+	return fmt.Sprintf("N=$(date +%%s); for K in %s; do %s; done", strings.Join(words, " "), send)
 }
 
 // cut sends half of the body and closes the connection, and then sends it whole. What curl reads from a pipe it sends in

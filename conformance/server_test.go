@@ -363,7 +363,7 @@ func (s *server) execute(r *http.Request, key string, in row) *response {
 		out.header.Set("Content-Type", "application/octet-stream")
 		out.body = []byte{0xff, 0x00, 0xfe, byte(len(s.rows))}
 	}
-	if s.inside() && r.Header.Get("Accept-Encoding") == "gzip" {
+	if s.inside() && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		out.body = compressed(out.body)
 		out.header.Set("Content-Encoding", "gzip")
 	}
@@ -383,7 +383,7 @@ func compressed(body []byte) []byte {
 // compress compresses for those who accept it.
 func compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Accept-Encoding") != "gzip" {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			next.ServeHTTP(w, r)
 			return
 		}
