@@ -249,6 +249,9 @@ func quotedAndBare(ctx context.Context, t *trial) {
 	case !first.executed():
 	case second.isMismatch():
 		t.differ(fmt.Sprintf("it takes the %s form only: %d%s", t.api.Key.Form, second.status, second.detail()))
+	case reply == execute && t.api.Key.Form == "bare":
+		want = 2
+		t.differ("executed: the field is bare, and quotes are part of the key")
 	case reply == execute:
 		want = 2 // it is a fault already
 		t.fault("the second answer", []string{"executed: the two forms are two keys, so a client that changes its library's form does everything twice"})

@@ -268,8 +268,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		all := s.arrive(sent, in.ItemCode)
 		s.mu.Unlock()
 		<-all
-		if s.wait && atOnce[scenarioOf(in.ItemCode)] > 0 {
-			time.Sleep(40 * time.Millisecond) // the work: who waits for it must be told from who came after it
+		if s.wait {
+			work(in.ItemCode)
 		}
 		s.send(w, s.attempt(r, key, rec, in), false)
 		return
@@ -295,6 +295,13 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	case <-rec.done:
 		s.send(w, rec.response, true)
 	case <-r.Context().Done():
+	}
+}
+
+// work takes a while where requests are sent at once: who waits for it must be told from who came after it.
+func work(item string) {
+	if atOnce[scenarioOf(item)] > 0 {
+		time.Sleep(40 * time.Millisecond)
 	}
 }
 
@@ -391,6 +398,7 @@ func compress(next http.Handler) http.Handler {
 		next.ServeHTTP(rec, r)
 		maps.Copy(w.Header(), rec.Header())
 		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Del("Content-Length")
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(compressed(rec.Body.Bytes()))
 	})
