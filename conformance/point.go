@@ -20,7 +20,7 @@ var (
 	mismatchPoint    = point{asked: []string{"422"}, known: []string{"400", "409"}}
 	inProgressPoint  = point{asked: []string{"409"}, known: []string{"423", "425", "429", wait}}
 	correctedPoint   = point{asked: []string{execute}, known: []string{"422", "400"}}
-	serverErrorPoint = point{asked: []string{execute}}
+	serverErrorPoint = point{asked: []string{execute}, known: []string{replay}} // draft-07 section 2.6 can be read so
 	principalPoint   = point{asked: []string{execute}, known: []string{"400", "403", "404", "409", "422"}}
 )
 

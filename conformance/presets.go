@@ -36,7 +36,7 @@ func ichidoAPI() API {
 		Effects: Effects{Get: "/reservations", At: "/reservations", Where: "/item_code", ID: "/id", Next: "/next",
 			NewestFirst: true, Answer: "/id"},
 		Policy: "/.well-known/idempotency",
-		Expect: Expect{Success: Replies{"201"}, Problems: true, Documentation: true, RetryAfter: true},
+		Expect: Expect{Success: Replies{"201"}, ServerError: Replies{execute}, Problems: true, Documentation: true, RetryAfter: true},
 	}
 }
 

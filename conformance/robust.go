@@ -420,7 +420,7 @@ func binaryAnswer(ctx context.Context, t *trial) {
 			t.blind(fmt.Errorf("the answer to request.binary is text: %s", excerpt(first.body, 0)))
 			return
 		}
-		t.fault("the second answer", second.replayFaults(first))
+		t.fault("the second answer", append(second.replayFaults(first), second.fieldFaults(first)...))
 	})
 }
 

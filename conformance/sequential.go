@@ -53,7 +53,9 @@ func (t *trial) countNames(ctx context.Context) {
 
 // sameKeyTwice sends a request, and sends it again.
 func sameKeyTwice(ctx context.Context, t *trial) {
-	t.inTurn(ctx, t.body(), t.body(), func(first, second answer) { t.fault("the second answer", second.replayFaults(first)) })
+	t.inTurn(ctx, t.body(), t.body(), func(first, second answer) {
+		t.fault("the second answer", append(second.replayFaults(first), second.fieldFaults(first)...))
+	})
 }
 
 // memberOrder sends a request, and sends it again as another library would write it.
@@ -247,7 +249,7 @@ func quotedAndBare(ctx context.Context, t *trial) {
 	want := 1
 	switch reply := second.reply(&first); {
 	case !first.executed():
-	case second.isMismatch():
+	case second.isMismatch(), !second.success() && t.api.Key.Form == "bare":
 		t.differ(fmt.Sprintf("it takes the %s form only: %d%s", t.api.Key.Form, second.status, second.detail()))
 	case reply == execute && t.api.Key.Form == "bare":
 		want = 2

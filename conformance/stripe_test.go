@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ichido-dev/ichido/conformance"
 )
@@ -67,6 +68,7 @@ func (c *customers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *customers) create(k *kept) {
+	time.Sleep(30 * time.Millisecond) // the work: others come meanwhile
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k.done = true
@@ -128,9 +130,9 @@ func TestStripeLike(t *testing.T) {
 	}
 	equal(t, "broken", withVerdict(report, conformance.Broken), nil)
 	equal(t, "differs", withVerdict(report, conformance.Differs), []string{"no-key", "other-quantity", "member-order",
-		"failure-then-same-key", "mismatch-in-flight", "quoted-and-bare", "two-field-lines", "problem-documents"})
-	equal(t, "not testable", withVerdict(report, conformance.NotTestable), []string{"in-progress", "binary-answer", "gzip-answer",
-		"credentials-not-replayed", "other-principal", "replay-needs-credentials", "server-error-then-retry", "retry-after", "policy-document"})
+		"failure-then-same-key", "mismatch-in-flight", "quoted-and-bare", "two-field-lines", "problem-documents", "retry-after"})
+	equal(t, "not testable", withVerdict(report, conformance.NotTestable), []string{"binary-answer", "gzip-answer",
+		"credentials-not-replayed", "other-principal", "replay-needs-credentials", "server-error-then-retry", "policy-document"})
 	if t.Failed() {
 		var table strings.Builder
 		_ = report.WriteTable(&table, false)

@@ -19,13 +19,21 @@ type order struct {
 	ID       int    `json:"id"`
 	Item     string `json:"item"`
 	Quantity int    `json:"quantity"`
+	Flaky    bool   `json:"flaky,omitempty"` // its first try fails
 }
 
 // startFiber serves orders under fiber's middleware with its defaults, until the test ends.
 func startFiber(t *testing.T) (url string) {
 	var mu sync.Mutex
 	orders := []order{}
+	failed := map[string]bool{}
 	app := fiber.New()
+	app.Use("/orders", func(c fiber.Ctx) error {
+		if who := c.Get("Authorization"); who != "Bearer a" && who != "Bearer b" {
+			return fiber.ErrUnauthorized
+		}
+		return c.Next()
+	})
 	app.Use(idempotency.New())
 	app.Post("/orders", func(c fiber.Ctx) error {
 		var in order
@@ -35,6 +43,10 @@ func startFiber(t *testing.T) (url string) {
 		time.Sleep(work)
 		mu.Lock()
 		defer mu.Unlock()
+		if in.Flaky && !failed[in.Item] {
+			failed[in.Item] = true
+			return fiber.NewError(http.StatusInternalServerError, "it failed this time")
+		}
 		in.ID = len(orders) + 1
 		orders = append(orders, in)
 		c.Location(fmt.Sprintf("/orders/%d", in.ID))

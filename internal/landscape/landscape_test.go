@@ -24,6 +24,9 @@ type subject struct {
 
 func subjects() []subject {
 	ichido, _ := conformance.Preset("ichido")
+	for _, name := range []string{"a", "b"} {
+		ichido.Principals = append(ichido.Principals, conformance.Principal{Headers: map[string]string{"Authorization": "Bearer " + token(name)}})
+	}
 	return []subject{{
 		name: "ichido serve", version: "(this one)", api: ichido, start: startIchido,
 		setup: conformance.Text{EN: "the example of this repository, on SQLite", JA: "このリポジトリの例。SQLite"},
@@ -44,6 +47,9 @@ func subjects() []subject {
 	}}
 }
 
+// token returns a user's for ichido serve.
+func token(name string) string { return strings.Repeat(name, 32) }
+
 // orders describes the servers of this package.
 func orders(header string) conformance.API {
 	return conformance.API{
@@ -52,9 +58,14 @@ func orders(header string) conformance.API {
 			Headers: map[string]string{"Content-Type": "application/json"},
 			Body:    `{"item":"{item}","quantity":{quantity}}`,
 			Invalid: `{"item":"{item}","quantity":0}`,
+			Flaky:   `{"item":"{item}","quantity":{quantity},"flaky":true}`,
 		},
 		Key:     conformance.Key{Header: header, Form: "bare", Optional: true},
 		Effects: conformance.Effects{Get: "/orders", At: "/orders", Where: "/item", ID: "/id", Answer: "/id"},
+		Principals: []conformance.Principal{
+			{Headers: map[string]string{"Authorization": "Bearer a"}},
+			{Headers: map[string]string{"Authorization": "Bearer b"}},
+		},
 	}
 }
 
@@ -167,8 +178,9 @@ func shortened(got string) string {
 }
 
 const intro = `Middleware that keeps idempotency keys, graded by ` + "`ichido verify`" + ` on small servers that use it as its own
-instructions say, with its defaults. Every server makes an order in 30 ms and lists the orders. A default is a choice:
-much of what is missing here can be added by whoever uses the middleware. Made by
+instructions say, with its defaults. Every server makes an order in 30 ms, lists the orders, and asks two users for
+tokens in front of the middleware. A default is a choice: much of what is missing here can be added by whoever uses the
+middleware. Made by
 
 ` + "```sh\ngo test ./internal/landscape -run TestLandscape -update\n```" + `
 
@@ -178,7 +190,7 @@ here. The level *crash* is not graded: those servers keep their keys in memory b
 `
 
 const introJA = `冪等キーを扱うミドルウェアを、それぞれの説明どおり既定の設定で使った小さなサーバーの上で ` + "`ichido verify`" + ` により検証した結果です。
-どのサーバーも 30 ms で注文を作り、注文の一覧を返します。既定の設定は選択であり、ここで欠けているものの多くは利用者が補えます。次のコマンドで生成しました。
+どのサーバーも 30 ms で注文を作り、注文の一覧を返し、ミドルウェアの前で 2 人の利用者のトークンを確かめます。既定の設定は選択であり、ここで欠けているものの多くは利用者が補えます。次のコマンドで生成しました。
 
 ` + "```sh\ngo test ./internal/landscape -run TestLandscape -update\n```" + `
 

@@ -76,7 +76,8 @@ func startIchido(t *testing.T) (url string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(program, "serve", "--addr", "localhost:0", "--db", filepath.Join(t.TempDir(), "ichido.db"), "--work", work.String())
+	cmd := exec.Command(program, "serve", "--addr", "localhost:0", "--db", filepath.Join(t.TempDir(), "ichido.db"), "--work", work.String(),
+		"--token", "a="+token("a")+",b="+token("b"))
 	return start(t, cmd, func(line string) (string, bool) {
 		_, url, ok := strings.Cut(line, " serves reservations at ")
 		return url, ok

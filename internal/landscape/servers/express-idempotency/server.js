@@ -3,18 +3,28 @@ const express = require('express');
 const { idempotency, getSharedIdempotencyService } = require('express-idempotency');
 
 const orders = [];
+const failed = new Set();
 const app = express();
 app.use(express.json());
+app.use((req, res, next) => {
+  if (['Bearer a', 'Bearer b'].includes(req.get('authorization'))) next();
+  else res.status(401).json({ error: 'who are you?' });
+});
 
 app.post('/orders', idempotency(), async (req, res) => {
   const service = getSharedIdempotencyService();
   if (service.isHit(req)) return;
-  const { item, quantity } = req.body;
+  const { item, quantity, flaky } = req.body;
   if (!item || !(quantity > 0)) {
     res.status(400).json({ error: 'quantity must be greater than 0' });
     return;
   }
   await new Promise((resolve) => setTimeout(resolve, 30));
+  if (flaky && !failed.has(item)) {
+    failed.add(item);
+    res.status(500).json({ error: 'it failed this time' });
+    return;
+  }
   const order = { id: orders.length + 1, item, quantity };
   orders.push(order);
   res.status(201).location(`/orders/${order.id}`).json(order);

@@ -11,9 +11,14 @@ const statuses = {
 };
 
 const orders = [];
-async function create({ item, quantity }) {
+const failed = new Set();
+async function create({ item, quantity, flaky }) {
   if (!item || !(quantity > 0)) return { status: 400, body: { error: 'quantity must be greater than 0' } };
   await new Promise((resolve) => setTimeout(resolve, 30));
+  if (flaky && !failed.has(item)) {
+    failed.add(item);
+    return { status: 500, body: { error: 'it failed this time' } };
+  }
   const order = { id: orders.length + 1, item, quantity };
   orders.push(order);
   return { status: 201, body: order };
@@ -21,6 +26,10 @@ async function create({ item, quantity }) {
 
 const app = express();
 app.use(express.json());
+app.use((req, res, next) => {
+  if (['Bearer a', 'Bearer b'].includes(req.get('authorization'))) next();
+  else res.status(401).json({ error: 'who are you?' });
+});
 
 app.post('/orders', async (req, res) => {
   const request = { method: req.method, headers: req.headers, body: req.body, path: req.path };
