@@ -111,9 +111,10 @@ type runner struct {
 	progress    func(Result)
 	secrets     []secret
 
-	items   string   // begins the item of everything that this run makes
-	burst   *burst   // what ten-at-once-one-key left for once-more-afterwards
-	crashed *crashed // what the scenarios of the level crash share
+	work    *time.Duration // that executing a request takes longer than replaying it; nil if it was not measured
+	items   string         // begins the item of everything that this run makes
+	burst   *burst         // what ten-at-once-one-key left for once-more-afterwards
+	crashed *crashed       // what the scenarios of the level crash share
 }
 
 func newRunner(baseURL string, opts *Options) (*runner, error) {

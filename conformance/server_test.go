@@ -300,7 +300,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 
 // work takes a while where requests are sent at once: who waits for it must be told from who came after it.
 func work(item string) {
-	if atOnce[scenarioOf(item)] > 0 {
+	if atOnce[scenarioOf(strings.TrimSuffix(item, "-seen"))] > 0 {
 		time.Sleep(40 * time.Millisecond)
 	}
 }

@@ -134,8 +134,11 @@ func atOnceOwnKeys(ctx context.Context, t *trial) {
 const (
 	// rounds is how often a scenario that needs requests to meet tries it.
 	rounds = 20
-	// clearly is how long before the first answer a duplicate must have been sent to have come while that ran.
-	clearly = 15 * time.Millisecond
+	// longWork is the least time that the server's work must take if duplicates that were sent with a request have surely
+	// come while it ran, and waitRounds in how many rounds none must be refused before it is said that they wait: on a busy
+	// machine all of one may come late.
+	longWork   = 20 * time.Millisecond
+	waitRounds = 3
 )
 
 var errNoMeeting = errors.New("no request was seen while another one ran: each was too quick; make the server's work take " +
@@ -146,13 +149,14 @@ type meeting struct {
 	first    answer
 	executed int
 	refused  []answer // that are neither an execution nor a replay
-	waited   bool     // none was refused, although all came while the first one ran
+	waited   bool     // none was refused, although they came while the first one ran
 	rounds   int      // each of which should have made one
 }
 
 // meet sends duplicates at once, in rounds under new keys, until some were seen to come while the first one ran. It
 // reports false if there were none, or no answers to tell by.
 func (t *trial) meet(ctx context.Context) (meeting, bool) {
+	long := t.worksLong(ctx)
 	for round := 1; round <= rounds && ctx.Err() == nil; round++ {
 		answers := t.atOnce(ctx, t.repeated(t.slow(), newKey(), t.concurrency))
 		if !t.served(answers...) {
@@ -169,19 +173,37 @@ func (t *trial) meet(ctx context.Context) (meeting, bool) {
 			return m, len(m.refused) > 0
 		}
 		m.first, m.executed = inOrder(executed)[0], len(executed)
-		if len(m.refused) > 0 || m.executed > 1 {
-			return m, true
-		}
-		if m.waited = m.first.begun.Sub(latestSent(answers)) >= clearly; m.waited {
+		m.waited = long && round >= waitRounds && m.executed == 1 && len(m.refused) == 0
+		if m.waited || len(m.refused) > 0 || m.executed > 1 {
 			return m, true
 		}
 	}
 	return meeting{rounds: rounds}, false
 }
 
-// latestSent returns when the last of the requests had been written.
-func latestSent(answers []answer) time.Time {
-	return slices.MaxFunc(answers, func(a, b answer) int { return a.sent.Compare(b.sent) }).sent
+// worksLong reports whether executing a request takes much longer than replaying it. It is measured once, by requests
+// that are not graded.
+func (t *trial) worksLong(ctx context.Context) bool {
+	if t.work != nil {
+		return *t.work >= longWork
+	}
+	const tries = 3 // of which the quickest counts
+	first, again := t.timeout, t.timeout
+	for range tries {
+		key, body := newKey(), fill(t.api.Request.Slow, t.item+"-seen", 1)
+		for _, best := range []*time.Duration{&first, &again} {
+			started := time.Now()
+			if a := t.send(ctx, t.message(body, key)); a.success() {
+				*best = min(*best, time.Since(started))
+			}
+		}
+	}
+	work := first - again
+	t.runner.work = &work
+	if t.unseen == nil && t.api.Effects.Get != "" && !t.api.Effects.listed() {
+		t.begin, t.unseen = t.mark(ctx)
+	}
+	return work >= longWork
 }
 
 // whileInProgress judges what a duplicate of a running request gets.
@@ -212,7 +234,7 @@ func whileInProgress(ctx context.Context, t *trial) {
 // mismatchInFlight sends two requests at once under one key, half of the messages each. One of the two wins; what the
 // other gets is judged.
 func mismatchInFlight(ctx context.Context, t *trial) {
-	slow, other := t.slow(), t.other()
+	slow, other, long := t.slow(), t.other(), t.worksLong(ctx)
 	t.curl = t.script().atOnceTwo(slow, other, t.concurrency)
 	for round := 1; round <= rounds && ctx.Err() == nil; round++ {
 		key := newKey()
@@ -225,6 +247,7 @@ func mismatchInFlight(ctx context.Context, t *trial) {
 			return
 		}
 		seen, ok := t.judgeFlight(answers)
+		seen = seen || long && round >= waitRounds
 		if ok && !seen && round < rounds {
 			continue
 		}
@@ -276,7 +299,7 @@ func (t *trial) judgeFlight(answers []answer) (seen, ok bool) {
 		if i%2 == side || len(t.faults) > faulty {
 			continue
 		}
-		seen = seen || a.begun.Before(winner.begun) || winner.begun.Sub(a.sent) >= clearly
+		seen = seen || a.begun.Before(winner.begun)
 		t.judge("the other request", mismatchPoint, promised, a.reply(&winner), a)
 	}
 	return seen, len(t.faults) == faulty
