@@ -14,7 +14,7 @@ var pageTemplate = template.Must(template.New("report").Parse(pageText))
 
 // words are the fixed texts of the page.
 var words = map[string]Text{
-	"title":               {"Idempotency keys, graded", "冪等キーの検証結果"},
+	"title":               {"Idempotency keys, graded", "冪等キーの採点結果"},
 	"broken":              {"broken", "違反"},
 	"held":                {"held", "合格"},
 	"differs":             {"differs by choice", "選択による相違"},

@@ -15,7 +15,7 @@ import (
 func publishedScenarios() []scenario {
 	return []scenario{{
 		id: "problem-documents", source: "RFC 9457 section 3",
-		title: Text{"refusals are problem documents", "拒否の応答は問題文書(problem document)"},
+		title: Text{"refusals are problem documents", "拒否の応答は問題文書（problem document）"},
 		expected: Text{"application/problem+json, which says which problem it is, for a missing key and a mismatch",
 			"キーがない場合と不一致の場合に、問題の種類を示す application/problem+json"},
 		uncounted: true, run: problemDocuments,

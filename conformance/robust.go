@@ -46,7 +46,7 @@ func robustScenarios() []scenario {
 		id: "key-255", promise: "P1", source: "practice",
 		title: Text{"two keys of 255 characters that differ in the last", "最後の文字だけが違う 255 文字のキー 2 つ"},
 		expected: Text{"success for both, neither a replay; 2 created. A server with shorter keys refuses both (4xx)",
-			"両方とも成功し、再生ではない。2 件作られる。より短いキーのサーバーは両方とも拒否する(4xx)"},
+			"両方とも成功し、再生ではない。2 件作られる。より短いキーのサーバーは両方とも拒否する（4xx）"},
 		run: func(ctx context.Context, t *trial) { longKeys(ctx, t, 255, false) },
 	}, {
 		id: "key-256", promise: "P1", source: "RFC 9110 section 5.4",
@@ -122,7 +122,7 @@ func robustScenarios() []scenario {
 		id: "server-error-then-retry", promise: "P5", source: "practice",
 		title: Text{"a failure of the server may be retried", "サーバー側の失敗は再試行できる"},
 		expected: Text{"5xx, then success, not a replay, for the same request; 1 created",
-			"5xx、次に同じリクエストで(再生でない)成功。1 件作られる"},
+			"5xx、次に同じリクエストで（再生でない）成功。1 件作られる"},
 		needs: func(r *runner) string {
 			if r.api.Request.Flaky == "" {
 				return "the description has no request.flaky"

@@ -104,7 +104,7 @@ func coreScenarios(n int) []scenario {
 		id: "member-order", promise: "P4", source: "RFC 8259 section 1",
 		title: Text{"members in another order are the same request", "メンバーの順序が違っても同じリクエスト"},
 		expected: Text{"success, then a replay of it; 1 created. A server that compares bytes (draft-07 section 2.4 lets it) refuses the second",
-			"成功、次に再生。1 件作られる。バイト列を比較するサーバー(draft-07 2.4 節が認める)は 2 回目を拒否する"},
+			"成功、次に再生。1 件作られる。バイト列を比較するサーバー（draft-07 2.4 節が認める）は 2 回目を拒否する"},
 		run: memberOrder,
 	}, {
 		id: "ten-at-once-one-key", promise: "P1", source: "draft-07 section 2.6",
@@ -128,7 +128,7 @@ func coreScenarios(n int) []scenario {
 		id: "failure-then-same-key", promise: "P5", source: "practice",
 		title: Text{"a failure leaves nothing, and the key is free", "失敗は何も残さず、キーは再び使える"},
 		expected: Text{"a failure for the invalid request, then success, not a replay, for the correct one under the same key; 1 created",
-			"不正なリクエストには失敗、同じキーの正しいリクエストには(再生でない)成功。1 件作られる"},
+			"不正なリクエストには失敗、同じキーの正しいリクエストには（再生でない）成功。1 件作られる"},
 		needs: needInvalid, run: failureThenSameKey,
 	}, {
 		id: "in-progress", promise: "P1", source: "draft-07 section 2.6",

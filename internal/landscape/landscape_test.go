@@ -154,7 +154,7 @@ func page(lang string, graded []subject, reports []*conformance.Report) string {
 		fmt.Fprintf(&out, " %d, %d, %d, %d |", r.Count(conformance.Held), r.Count(conformance.Differs), r.Broken(), r.Count(conformance.NotTestable))
 	}
 	fmt.Fprintf(&out, "\n\n## %s\n\n%s\n", text("What came", "結果"), text(
-		"Of the run that wrote this page; keys and ids are shortened.", "このページを生成したときの結果です(英語)。キーと ID は省略しています。"))
+		"Of the run that wrote this page; keys and ids are shortened.", "このページを生成したときの結果です（英語）。キーと ID は省略しています。"))
 	for i, s := range graded {
 		fmt.Fprintf(&out, "\n### %s %s\n\n", s.name, s.version)
 		for _, r := range reports[i].Results {
@@ -189,11 +189,11 @@ scenario sends and who asks for it is in [verify.md](verify.md). ✓ held, ≠ d
 here. The level *crash* is not graded: those servers keep their keys in memory by default.
 `
 
-const introJA = `冪等キーを扱うミドルウェアを、それぞれの説明どおり既定の設定で使った小さなサーバーの上で ` + "`ichido verify`" + ` により検証した結果です。
+const introJA = `冪等キーを扱うミドルウェアを、それぞれの説明どおり既定の設定で使った小さなサーバーの上で ` + "`ichido verify`" + ` で採点した結果です。
 どのサーバーも 30 ms で注文を作り、注文の一覧を返し、ミドルウェアの前で 2 人の利用者のトークンを確かめます。既定の設定は選択であり、ここで欠けているものの多くは利用者が補えます。次のコマンドで生成しました。
 
 ` + "```sh\ngo test ./internal/landscape -run TestLandscape -update\n```" + `
 
 サーバーは [internal/landscape](https://github.com/ichido-dev/ichido/tree/main/internal/landscape) にあります。各シナリオの内容と根拠は
-[verify.md](verify.md) にあります。✓ 合格、≠ 選択による相違、✗ 違反、? ここでは確認できない。*crash* は検証していません。これらのサーバーは既定でキーをメモリに置くためです。
+[verify.md](verify.md) にあります。✓ 合格、≠ 選択による相違、✗ 違反、? ここでは確認できない。*crash* は採点していません。これらのサーバーは既定でキーをメモリに置くためです。
 `
