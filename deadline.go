@@ -111,7 +111,7 @@ func (c *deadlineContext) resumes() bool {
 	return c.steps != nil && c.steps.begun.Load()
 }
 
-// keptSteps reports whether a step of the operation is kept.
+// keptSteps reports whether a step of the operation is kept, or may be.
 func (c *deadlineContext) keptSteps() bool {
 	c.mu.Lock()
 	ss := c.steps
@@ -120,7 +120,7 @@ func (c *deadlineContext) keptSteps() bool {
 		return ss != nil
 	}
 	defer ss.mu.Unlock()
-	return len(ss.kept) > 0
+	return len(ss.kept) > 0 || ss.unsure
 }
 
 // unfinished says why the work of c must not complete, if its steps are the reason.

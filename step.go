@@ -55,8 +55,8 @@ type KeptStep struct {
 // runs the same ones in the same order up to where it gets. Where a kept step has another name, Step returns an error that
 // is ErrStepsChanged, and the attempt fails, whatever its handler makes of it; the kept results stay.
 //
-// Once a step is kept, an answer that is not kept does not free the key, a 4xx included, unless the work calls [Discard]: the
-// next attempt resumes. Undo by a step of its own what shall not last, and keep the answer ([Keep]).
+// Once a step is kept, or may be, an answer that is not kept does not free the key, a 4xx included, unless the work calls
+// [Discard]: the next attempt resumes. Undo by a step of its own what shall not last, and keep the answer ([Keep]).
 //
 // Other errors: ErrLost when the attempt has lost its lease: what do did is not kept, and the work should stop; ErrNoSteps
 // outside of lease mode; those of the store, after which a later attempt goes on.
@@ -70,6 +70,7 @@ func Step[T any](ctx context.Context, name string, do func(ctx context.Context, 
 			return value, sealErr
 		}
 		if e := s.keep(ctx, kept); e != nil {
+			s.steps.unsure = true
 			return value, e
 		}
 		return value, err
@@ -175,6 +176,7 @@ func RunStep[T any](ctx context.Context, name string, run func(ctx context.Conte
 		switch {
 		case errors.Is(err, ErrCommitUnknown):
 			if kept, err = ss.look(ctx, s, err); err != nil {
+				ss.unsure = true // what was sent may arrive late
 				return value, err
 			}
 		case err == nil || IsFinal(err):
@@ -220,6 +222,8 @@ type steps struct {
 	kept  []KeptStep // by earlier attempts and this one; results of the latter are left out
 	next  int        // index of the next step
 	wrong error      // why this attempt must not complete
+
+	unsure bool // a step may be kept that is not in kept
 }
 
 type inStepKey struct{}
@@ -278,14 +282,15 @@ func (ss *steps) choose(ctx context.Context, name string) (*StepRun, *KeptStep, 
 		return nil, nil, fmt.Errorf("ichido: step %s: %w", name, err)
 	}
 	if !ss.begun.Load() {
-		bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
-		defer bounded.end()
-		kept, err := ss.store.BeginSteps(bounded, ss.held())
+		kept, err := ss.begin(ctx)
+		if err == nil {
+			ss.kept = kept
+			ss.begun.Store(true)
+			err = context.Cause(ctx) // it may have taken its time
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("ichido: step %s: %w", name, err)
 		}
-		ss.kept = kept
-		ss.begun.Store(true)
 	}
 	for _, k := range ss.kept[:ss.next] {
 		if ss.named(k) == name {
@@ -303,6 +308,19 @@ func (ss *steps) choose(ctx context.Context, name string) (*StepRun, *KeptStep, 
 	}
 	ss.next++
 	return &StepRun{Held: ss.held(), Number: ss.next, Name: name, Key: ss.manager.stepKey(&ss.lease.claim, name), steps: ss}, nil, nil
+}
+
+// begin tells the store that the operation resumes, and returns what is kept. It tries again: work that fails because of it
+// would leave its key unknown, though nothing was done.
+func (ss *steps) begin(ctx context.Context) ([]KeptStep, error) {
+	bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
+	defer bounded.end()
+	for again := pauses(bounded); ; {
+		kept, err := ss.store.BeginSteps(bounded, ss.held())
+		if err == nil || errors.Is(err, ErrLost) || !again() {
+			return kept, err
+		}
+	}
 }
 
 const maxStepName = 255
@@ -327,20 +345,15 @@ func (ss *steps) leave(err error) {
 
 // look finds out whether a step of unknown commit is kept.
 func (ss *steps) look(ctx context.Context, s *StepRun, unknown error) (*KeptStep, error) {
-	bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
-	defer bounded.end()
-	for again := pauses(bounded); ; {
-		kept, err := ss.store.BeginSteps(bounded, s.Held)
-		switch {
-		case err == nil && len(kept) >= s.Number && kept[s.Number-1].Name == s.Name:
-			ss.kept = kept
-			return &kept[s.Number-1], nil
-		case err == nil:
-			return nil, unknown // it was not committed: the next try begins anew
-		case errors.Is(err, ErrLost) || !again():
-			return nil, fmt.Errorf("%w: %w", err, unknown)
-		}
+	kept, err := ss.begin(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", err, unknown)
+	case len(kept) >= s.Number && kept[s.Number-1].Name == s.Name:
+		ss.kept = kept
+		return &kept[s.Number-1], nil
 	}
+	return nil, unknown // it was not committed: the next try begins anew
 }
 
 func (ss *steps) stored() *Stored { return &ss.manager.config.Stored }

@@ -418,6 +418,47 @@ func (s *keepingStore) KeepStep(ctx context.Context, h ichido.Held, number int, 
 	return errors.New("kept twice")
 }
 
+// A store that does not answer when the first step begins, because it restarts, leaves no key unknown under which nothing ran.
+func TestStepsBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &restartingStore{Store: memstore.New(nil), fails: 3}
+		a := send(newManager(t, store, stepped(nil)).Wrap(newOrder()), post("k", "{}"))
+		if a.status != 201 || store.fails != 0 {
+			t.Errorf("answered %d %s", a.status, a.body)
+		}
+
+		// It gives up in the end, and when the context has ended no step begins.
+		store.fails = 1000
+		began := time.Now()
+		if a := send(newManager(t, store, stepped(nil)).Wrap(newOrder()), post("k2", "{}")); a.status != 500 {
+			t.Errorf("answered %d %s", a.status, a.body)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		store.fails = 6
+		o := newOrder()
+		m := newManager(t, store, stepped(func(c *ichido.Config) { c.AttemptTimeout = 100 * time.Millisecond }))
+		if a := send(m.Wrap(o), post("k3", "{}")); a.status != 500 || len(o.effects) != 0 {
+			t.Errorf("answered %d %s; the effects are %v", a.status, a.body, o.effects)
+		}
+	})
+}
+
+// A restartingStore fails so often to begin steps.
+type restartingStore struct {
+	*memstore.Store
+	fails int
+}
+
+func (s *restartingStore) BeginSteps(ctx context.Context, h ichido.Held) ([]ichido.KeptStep, error) {
+	if s.fails > 0 {
+		s.fails--
+		return nil, errors.New("it restarts")
+	}
+	return s.Store.BeginSteps(ctx, h)
+}
+
 // The store shows what there is of an operation that is to be resumed.
 func TestStepsAreShown(t *testing.T) {
 	store := memstore.New(nil)
@@ -454,4 +495,66 @@ func TestRefusalAfterAStep(t *testing.T) {
 			t.Errorf("discards: %v; the step ran %d times, want %d", discards, runs, want)
 		}
 	}
+}
+
+// A step of which it is not known whether it is kept may be. A refusal after it does not free the key either.
+func TestRefusalAfterAStepOfUnknownFate(t *testing.T) {
+	step := func(ctx context.Context, run func() int) error {
+		_, err := ichido.Step(ctx, "reserve", func(context.Context, string) (int, error) { return run(), nil })
+		return err
+	}
+	// A transaction whose commit arrives after the attempt looked for it.
+	late := func(store ichido.Stepper) func(context.Context, func() int) error {
+		return func(ctx context.Context, run func() int) error {
+			var arrives func() error
+			_, err := ichido.RunStep(ctx, "reserve", func(ctx context.Context, s *ichido.StepRun) (int, error) {
+				kept, err := s.Seal(run(), nil)
+				arrives = func() error { return store.KeepStep(ctx, s.Held, s.Number, kept) }
+				return 0, errors.Join(err, ichido.ErrCommitUnknown)
+			})
+			if arrives != nil {
+				if err := arrives(); err != nil {
+					t.Error(err)
+				}
+			}
+			return err
+		}
+	}
+	store := memstore.New(nil)
+	for _, c := range []struct {
+		name  string
+		store ichido.Stepper
+		step  func(context.Context, func() int) error
+	}{{"Step", &mumblingStore{Store: store}, step}, {"commit unknown", store, late(store)}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runs, failed := 0, 0
+				h := newManager(t, c.store, stepped(nil)).Wrap(handler(func(w http.ResponseWriter, r *http.Request) {
+					if err := c.step(r.Context(), func() int { runs++; return runs }); err != nil {
+						failed++
+					}
+					w.WriteHeader(http.StatusUnprocessableEntity)
+				}))
+				key := strings.ReplaceAll(c.name, " ", "-")
+				wantStatus(t, send(h, post(key, "{}")), 422)
+				if other := send(h, post(key, `{"other":1}`)); other.code() != "mismatch" {
+					t.Errorf("another request got %d %s", other.status, other.body)
+				}
+				wantStatus(t, send(h, post(key, "{}")), 422)
+				if runs != 1 || failed != 1 {
+					t.Errorf("the step ran %d times and failed %d times", runs, failed)
+				}
+			})
+		})
+	}
+}
+
+// A mumblingStore keeps steps, and cannot be heard to say so.
+type mumblingStore struct{ *memstore.Store }
+
+func (s *mumblingStore) KeepStep(ctx context.Context, h ichido.Held, number int, step ichido.KeptStep) error {
+	if err := s.Store.KeepStep(ctx, h, number, step); err != nil {
+		return err
+	}
+	return errors.New("the connection was lost")
 }

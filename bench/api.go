@@ -30,10 +30,11 @@ type counter struct{ roundTrips, statements atomic.Int64 }
 type handlers struct {
 	plain  http.Handler // a transaction, no idempotency
 	ichido http.Handler
-	usual  http.Handler // see usual_postgres.go
-	writes http.Handler // see writes_postgres.go
-	floor  http.Handler // see floor.go
-	lease  http.Handler // ichido in lease mode
+	usual  http.Handler   // see usual_postgres.go
+	writes http.Handler   // see writes_postgres.go
+	floor  http.Handler   // see floor.go
+	lease  http.Handler   // ichido in lease mode
+	steps  *http.ServeMux // and with steps, see steps.go
 	purger ichido.Purger
 	close  func()
 }
@@ -42,7 +43,7 @@ type handlers struct {
 const poolSize = 16
 
 // wrap puts ichido before the handlers of both modes.
-func (h *handlers) wrap(store ichido.Store, insert insertFunc) error {
+func (h *handlers) wrap(store ichido.Store, insert insertFunc, txStep stepFunc) error {
 	manager, err := ichido.New(store, ichido.Shared, nil)
 	if err != nil {
 		return err
@@ -52,6 +53,16 @@ func (h *handlers) wrap(store ichido.Store, insert insertFunc) error {
 		return err
 	}
 	h.ichido, h.lease = manager.Wrap(handle(insert)), leases.Wrap(handle(insertNothing))
+	stepping, err := leases.With(func(c *ichido.Config) { c.StepSecret = []byte("a secret of sixteen bytes") })
+	if err != nil {
+		return err
+	}
+	h.steps = http.NewServeMux()
+	for _, n := range []int{0, 1, 5, 20} {
+		h.steps.Handle(fmt.Sprint("POST /steps/", n), stepping.Wrap(handle(inSteps(n, stepOutside))))
+	}
+	h.steps.Handle("POST /txstep", stepping.Wrap(handle(inSteps(1, txStep))))
+	h.steps.Handle("POST /resumed", stepping.Wrap(handle(failsOnce(20))))
 	return nil
 }
 
@@ -74,6 +85,7 @@ func serve(h *handlers) (*api, error) {
 	mux.Handle("POST /writes", h.writes)
 	mux.Handle("POST /lease", h.lease)
 	mux.Handle("POST /floor", h.floor)
+	mux.Handle("POST /", h.steps)
 	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
 	go a.server.Serve(listener)
 	return a, nil

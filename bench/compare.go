@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,9 +79,9 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 	if err != nil {
 		return nil, err
 	}
-	if o.only != nil {
-		variants = slices.DeleteFunc(variants, func(s series) bool { return !slices.Contains(o.only, s.name) })
-	}
+	variants = slices.DeleteFunc(variants, func(s series) bool {
+		return s.untimed || o.only != nil && !slices.Contains(o.only, s.name)
+	})
 	for _, clients := range o.clients {
 		got, err := alternate(ctx, o, clients, variants)
 		if err != nil {
@@ -109,10 +110,11 @@ func transactionAims(_ string, clients int) []aim {
 	}
 }
 
-const (
-	uncounted = 200 // requests before counting: statements are prepared, tables are not empty
-	counted   = 1000
-)
+// counted is how many requests are counted of a series that does not say it.
+const counted = 1000
+
+// uncounted is how many requests go before those that are counted: statements are prepared, tables are not empty.
+func uncounted(counted int) int { return counted / 5 }
 
 // countRequests counts what single requests cost.
 func countRequests(ctx context.Context, db database, choose func(*api) ([]series, error)) ([]Request, error) {
@@ -141,13 +143,28 @@ func countRequests(ctx context.Context, db database, choose func(*api) ([]series
 	return out, nil
 }
 
+// named returns what was counted of a series.
+func named(requests []Request, name string) Request {
+	return requests[slices.IndexFunc(requests, func(r Request) bool { return r.Name == name })]
+}
+
+// aimAt says how many round trips are aimed at, by series.
+func aimAt(requests []Request, aims map[string]float64) {
+	for i := range requests {
+		r := &requests[i]
+		r.Aim = aims[r.Name]
+		r.Met = r.Aim == 0 || r.RoundTrips == r.Aim
+	}
+}
+
 func countOne(ctx context.Context, db database, c *counter, s series) (r Request, err error) {
 	do, end, err := s.worker()
 	if err != nil {
 		return r, err
 	}
 	defer end()
-	for range uncounted {
+	n := cmp.Or(s.counted, counted)
+	for range uncounted(n) {
 		if err := do(); err != nil {
 			return r, err
 		}
@@ -158,13 +175,13 @@ func countOne(ctx context.Context, db database, c *counter, s series) (r Request
 	}
 	c.roundTrips.Store(0)
 	c.statements.Store(0)
-	for range counted {
+	for range n {
 		if err := do(); err != nil {
 			return r, err
 		}
 	}
 	roundTrips, statements := c.roundTrips.Load(), c.statements.Load()
 	after, err := db.logged(ctx)
-	each := func(n int64) float64 { return float64(n) / counted }
+	each := func(all int64) float64 { return float64(all) / float64(n) }
 	return Request{Name: s.name, RoundTrips: each(roundTrips), Statements: each(statements), LogBytes: each(after - before)}, err
 }

@@ -27,13 +27,8 @@ func measureLease(ctx context.Context, o *options) (*Lease, error) {
 		return nil, err
 	}
 	for _, c := range out.Comparisons {
-		if c.Engine != "postgres" {
-			continue
-		}
-		for i := range c.Requests {
-			r := &c.Requests[i]
-			r.Aim = leaseRoundTrips[r.Name]
-			r.Met = r.Aim == 0 || r.RoundTrips == r.Aim
+		if c.Engine == "postgres" {
+			aimAt(c.Requests, leaseRoundTrips)
 		}
 	}
 	if slices.Contains(o.engines, "postgres") {

@@ -17,12 +17,15 @@ import (
 // A series is an operation that is measured against others. worker is called once for each concurrent worker, and
 // returns what the worker does again and again, and what it does at its end. before, if not nil, is called before each
 // round. meanwhile, if not nil, runs while the workers are counted, until its context ends; if it returns earlier, so
-// does the counting.
+// does the counting. counted, if not zero, is how often it is
+// done to count what it costs. What is untimed is only counted.
 type series struct {
 	name      string
 	before    func(context.Context) error
 	worker    func() (do func() error, end func(), err error)
 	meanwhile func(context.Context) error
+	counted   int
+	untimed   bool
 }
 
 // A sample is what one series did in one round.
@@ -130,14 +133,19 @@ func dial(address string) (*client, error) {
 
 const replayedHeader = "Idempotent-Replayed"
 
-// post sends a reservation. Any answer but a 201 that is a replay, or is none, as expected, is an error.
-func (c *client) post(path, key string, replay bool) error {
+// send sends a reservation. The body of its answer has to be read before the next.
+func (c *client) send(path, key string) (*http.Response, error) {
 	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
 		"Idempotency-Key: \"%s\"\r\nContent-Length: %d\r\n\r\n%s", path, key, len(requestBody), requestBody)
 	if _, err := c.conn.Write(c.out); err != nil {
-		return err
+		return nil, err
 	}
-	res, err := http.ReadResponse(c.in, nil)
+	return http.ReadResponse(c.in, nil)
+}
+
+// post sends a reservation. Any answer but a 201 that is a replay, or is none, as expected, is an error.
+func (c *client) post(path, key string, replay bool) error {
+	res, err := c.send(path, key)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 //	go run ./bench --keys 10000000 --schema-variants
 //	go run ./bench --drivers          the drivers for SQLite
 //	go run ./bench --lease            lease mode: two plain writes, first requests, replays, and heartbeats
+//	go run ./bench --steps            lease mode: operations of 0, 1, 5 and 20 steps, and one that resumes
 //	go run ./bench --purge            first requests while ten million keys are purged of a tenth, on PostgreSQL
 //	go run ./bench --retention        bytes on disk over ten periods of retention
 //
@@ -46,6 +47,7 @@ type options struct {
 	variants      bool
 	drivers       bool
 	lease         bool
+	steps         bool
 	purge         bool
 	retention     bool
 
@@ -77,6 +79,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.BoolVar(&o.variants, "schema-variants", false, "with --keys: other primary keys and indexes against ours")
 	flags.BoolVar(&o.drivers, "drivers", false, "run only: the drivers for SQLite against each other")
 	flags.BoolVar(&o.lease, "lease", false, "run only: lease mode against two plain writes, and its heartbeats")
+	flags.BoolVar(&o.steps, "steps", false, "run only: operations of steps against those of none")
 	flags.BoolVar(&o.purge, "purge", false, "run only: requests while keys are purged, of --keys (default 10,000,000) a tenth")
 	flags.BoolVar(&o.retention, "retention", false, "run only: bytes on disk over ten periods, with --keys (default 100,000) in each")
 	if err := flags.Parse(args); err != nil {
@@ -107,13 +110,13 @@ func parseOptions(args []string) (*options, error) {
 		return nil, errors.New("--keys is too small")
 	}
 	alone := 0
-	for _, run := range []bool{o.variants, o.drivers, o.lease, o.purge, o.retention} {
+	for _, run := range []bool{o.variants, o.drivers, o.lease, o.steps, o.purge, o.retention} {
 		if run {
 			alone++
 		}
 	}
 	if alone > 1 {
-		return nil, errors.New("--schema-variants, --drivers, --lease, --purge and --retention are runs of their own; give one of them")
+		return nil, errors.New("--schema-variants, --drivers, --lease, --steps, --purge and --retention are runs of their own; give one of them")
 	}
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		o.talk = os.Stderr
@@ -200,6 +203,9 @@ func (r *Report) measure(ctx context.Context, o *options) (err error) {
 	switch {
 	case o.lease:
 		r.Lease, err = measureLease(ctx, o)
+		return err
+	case o.steps:
+		r.Steps, err = measureSteps(ctx, o)
 		return err
 	case o.purge:
 		r.Purge, err = measurePurge(ctx, o)

@@ -108,6 +108,35 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// What steps cost is what is aimed at.
+func TestSteps(t *testing.T) {
+	all := runQuick(t, "--steps", "--postgres", pgtest.Shared(t).URL("postgres"), "--clients", "2").Steps
+	if len(all) != 2 {
+		t.Fatalf("%+v", all)
+	}
+	for _, c := range all {
+		want := map[string]Request{"plain": {Statements: 3}, "0 steps": {Statements: 3}, "1 step": {Statements: 5}, "5 steps": {Statements: 9},
+			"20 steps": {Statements: 24}, "1 TxStep": {Statements: 9}, "20 steps resumed": {Statements: 4},
+			"the first step begins": {Statements: 1}, "a Step": {Statements: 1}, "a TxStep": {Statements: 5}}
+		if c.Engine == "postgres" {
+			want = map[string]Request{"plain": {RoundTrips: 3, Statements: 3}, "0 steps": {RoundTrips: 2, Statements: 2},
+				"1 step": {RoundTrips: 4, Statements: 4}, "5 steps": {RoundTrips: 8, Statements: 8}, "20 steps": {RoundTrips: 23, Statements: 23},
+				"1 TxStep": {RoundTrips: 6, Statements: 7}, "20 steps resumed": {RoundTrips: 3, Statements: 3},
+				"the first step begins": {RoundTrips: 1, Statements: 1}, "a Step": {RoundTrips: 1, Statements: 1}, "a TxStep": {RoundTrips: 3, Statements: 4}}
+		}
+		costs := append(c.Requests, c.Parts...)
+		for _, got := range costs {
+			if w := want[got.Name]; got.RoundTrips != w.RoundTrips || got.Statements > w.Statements || c.Engine == "postgres" && !got.Met {
+				t.Errorf("%s, %s: %v round trips, %v statements, want %v and %v",
+					c.Engine, got.Name, got.RoundTrips, got.Statements, w.RoundTrips, w.Statements)
+			}
+		}
+		if len(costs) != len(want) || len(c.Loads) != 1 || len(c.Loads[0].Timings) != 6 || len(c.Loads[0].Ratios) != 3 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestPurge(t *testing.T) {
 	p := runQuick(t, "--purge", "--postgres", pgtest.Shared(t).URL("postgres"), "--clients", "1,2").Purge
 	if p.Stored != 50_000 || p.Expired < 4900 || p.Idle.Median <= 0 || len(p.Loads) != 2 || len(p.Speeds) != 2 {
@@ -137,7 +166,7 @@ func TestRetention(t *testing.T) {
 
 // Runs that exclude each other are refused, and so is a purge of nothing.
 func TestOptions(t *testing.T) {
-	for _, args := range [][]string{{"--lease", "--purge"}, {"--purge", "--keys", "9"}, {"--keys", "-1"}, {"--retention", "--drivers"}} {
+	for _, args := range [][]string{{"--lease", "--purge"}, {"--lease", "--steps"}, {"--purge", "--keys", "9"}, {"--keys", "-1"}, {"--retention", "--drivers"}} {
 		if _, err := parseOptions(args); err == nil {
 			t.Errorf("%q: no error", args)
 		}

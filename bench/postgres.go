@@ -155,6 +155,8 @@ func (p *postgres) open(ctx context.Context, connections int, count *counter) (*
 	h := &handlers{usual: usualPostgres{pool}, writes: writesPostgres{pool}, floor: serveFloor(floorPostgres{pool}), purger: store, close: pool.Close}
 	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertPostgres(ctx, pgstore.Tx(ctx), r)
+	}, func(ctx context.Context, name string, r reservation) (int64, error) {
+		return pgstore.TxStep(ctx, name, func(ctx context.Context, tx pgx.Tx) (int64, error) { return insertPostgres(ctx, tx, r) })
 	}); err != nil {
 		pool.Close()
 		return nil, err

@@ -25,7 +25,7 @@ func (r *Report) print(w io.Writer) {
 	if k := r.Keys; k != nil {
 		fmt.Fprintf(w, "\n## %d stored keys against none, first requests\n%s\nfull: %s\n\n",
 			k.Stored, factsLine(k.Facts), sizesLine(k.Sizes))
-		printRequests(w, k.Requests)
+		printRequests(w, "per request", k.Requests)
 		printLoads(w, "clients", k.Loads)
 	}
 	if s := r.Schemas; s != nil {
@@ -47,6 +47,9 @@ func (r *Report) print(w io.Writer) {
 			l.Heartbeats.print(w)
 		}
 	}
+	for _, c := range r.Steps {
+		c.print(w, c.Engine+", steps")
+	}
 	if r.Purge != nil {
 		r.Purge.print(w)
 	}
@@ -57,7 +60,11 @@ func (r *Report) print(w io.Writer) {
 
 func (c *Comparison) print(w io.Writer, title string) {
 	fmt.Fprintf(w, "\n## %s\n%s\n\n", title, factsLine(c.Facts))
-	printRequests(w, c.Requests)
+	printRequests(w, "per request", c.Requests)
+	if c.Parts != nil {
+		fmt.Fprintln(w)
+		printRequests(w, "of which", c.Parts)
+	}
 	printLoads(w, "clients", c.Loads)
 }
 
@@ -81,9 +88,9 @@ func table(w io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-func printRequests(w io.Writer, requests []Request) {
+func printRequests(w io.Writer, title string, requests []Request) {
 	t := table(w)
-	fmt.Fprintln(t, "per request\tround trips\tstatements\tWAL bytes\t")
+	fmt.Fprintf(t, "%s\tround trips\tstatements\tWAL bytes\t\n", title)
 	for _, r := range requests {
 		trips := "-"
 		if r.RoundTrips > 0 {

@@ -9,8 +9,9 @@ import (
 
 // A Report is what --json writes. Fields of what was not run are missing. Names of variants: "plain", the handler in a
 // plain transaction; "first", ichido, each request with a new key; "replay", ichido, requests whose keys are stored;
-// "usual", idempotency as it is written by hand; "floor", the plain transaction and one more row. In lease mode: "writes", a handler that makes two plain writes; "first"
-// and "replay", ichido, with a handler that makes none.
+// "usual", idempotency as it is written by hand; "floor", the plain transaction and one more row. In lease mode: "writes", a
+// handler that makes two plain writes; "first" and "replay", ichido, with a handler that makes none; "0 steps" is "first", and
+// the others with steps say of how many.
 type Report struct {
 	Machine     Machine      `json:"machine"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
@@ -19,6 +20,7 @@ type Report struct {
 	Schemas     *Schemas     `json:"schemas,omitempty"`
 	Drivers     *Drivers     `json:"drivers,omitempty"`
 	Lease       *Lease       `json:"lease,omitempty"`
+	Steps       []Comparison `json:"steps,omitempty"`
 	Purge       *Purge       `json:"purge,omitempty"`
 	Retention   []Retention  `json:"retention,omitempty"`
 }
@@ -39,6 +41,7 @@ type Comparison struct {
 	Engine   string            `json:"engine"` // "postgres" or "sqlite"
 	Facts    map[string]string `json:"facts"`  // versions and settings
 	Requests []Request         `json:"requests"`
+	Parts    []Request         `json:"parts,omitempty"` // of requests, by what they differ: a step, say
 	Loads    []Load            `json:"loads"`
 }
 

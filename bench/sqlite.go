@@ -150,6 +150,8 @@ func (s *sqlite) open(_ context.Context, connections int, count *counter) (*hand
 	h := &handlers{usual: usualSQLite{db}, writes: writesSQLite{db}, floor: serveFloor(floorSQLite{db}), purger: store, close: func() { _ = db.Close() }}
 	if err := h.wrap(store, func(ctx context.Context, r reservation) (int64, error) {
 		return insertSQLite(ctx, sqlstore.Tx(ctx), r)
+	}, func(ctx context.Context, name string, r reservation) (int64, error) {
+		return sqlstore.TxStep(ctx, name, func(ctx context.Context, tx *sql.Tx) (int64, error) { return insertSQLite(ctx, tx, r) })
 	}); err != nil {
 		_ = db.Close()
 		return nil, err

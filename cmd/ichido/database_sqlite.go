@@ -43,29 +43,9 @@ func sqlitePath(location string) (string, error) {
 }
 
 func openSQLite(ctx context.Context, path string, mode sqliteMode) (*database, error) {
-	absolute, err := filepath.Abs(path)
+	db, absolute, err := openSQLiteFile(ctx, path, mode)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the SQLite file %s: %w", path, err)
-	}
-	dsn, size := sqliteDSN(absolute, mode), poolSize
-	if _, err := os.Stat(absolute); errors.Is(err, fs.ErrNotExist) {
-		switch mode {
-		case sqliteExisting:
-			return nil, fmt.Errorf("there is no SQLite file %s; correct --db (DATABASE_URL), or create it with ichido migrate", absolute)
-		case sqliteLook:
-			// What is not there looks like an empty database, and it must not come to be by looking.
-			dsn, size = sqliteNowhere, 1
-		}
-	}
-	db, err := sql.Open(sqliteDriver, dsn)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the SQLite file %s: %w", absolute, err)
-	}
-	db.SetMaxOpenConns(size)
-	db.SetMaxIdleConns(size)
-	if err := reachSQLite(ctx, db); err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("cannot open the SQLite file %s: %w; do its directory and the right to write there exist?", absolute, err)
+		return nil, err
 	}
 	return &database{
 		store:  sqlstore.New(db, sqlstore.SQLite),
@@ -73,6 +53,35 @@ func openSQLite(ctx context.Context, path string, mode sqliteMode) (*database, e
 		where:  "SQLite, " + absolute,
 		close:  db.Close,
 	}, nil
+}
+
+// openSQLiteFile opens a file and returns its absolute path too.
+func openSQLiteFile(ctx context.Context, path string, mode sqliteMode) (db *sql.DB, absolute string, err error) {
+	absolute, err = filepath.Abs(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot open the SQLite file %s: %w", path, err)
+	}
+	dsn, size := sqliteDSN(absolute, mode), poolSize
+	if _, err := os.Stat(absolute); errors.Is(err, fs.ErrNotExist) {
+		switch mode {
+		case sqliteExisting:
+			return nil, "", fmt.Errorf("there is no SQLite file %s; correct --db (DATABASE_URL), or create it with ichido migrate", absolute)
+		case sqliteLook:
+			// What is not there looks like an empty database, and it must not come to be by looking.
+			dsn, size = sqliteNowhere, 1
+		}
+	}
+	db, err = sql.Open(sqliteDriver, dsn)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot open the SQLite file %s: %w", absolute, err)
+	}
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	if err := reachSQLite(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, "", fmt.Errorf("cannot open the SQLite file %s: %w; do its directory and the right to write there exist?", absolute, err)
+	}
+	return db, absolute, nil
 }
 
 // reachSQLite opens a first connection. Switching a new file to WAL does not wait for locks, so that of two processes

@@ -191,11 +191,11 @@ func (d openAPIDocument) body(out *description, op object) (item string) {
 	return item
 }
 
-type member struct{ name, value string }
+type property struct{ name, value string }
 
 // members returns those that a schema requires, or all if it requires none; and which of them has {item}, and the least
 // number that may be in place of {quantity}.
-func (d openAPIDocument) members(schema object) (members []member, item string, least float64) {
+func (d openAPIDocument) members(schema object) (members []property, item string, least float64) {
 	properties := d.object(schema["properties"])
 	var names []string
 	required, _ := schema["required"].([]any)
@@ -207,16 +207,16 @@ func (d openAPIDocument) members(schema object) (members []member, item string, 
 	}
 	quantity := false
 	for _, name := range names {
-		property := d.object(properties[name])
-		value := d.value(property, 0)
-		switch kind := property["type"]; {
-		case kind == "string" && item == "" && property["enum"] == nil && property["format"] == nil:
+		about := d.object(properties[name])
+		value := d.value(about, 0)
+		switch kind := about["type"]; {
+		case kind == "string" && item == "" && about["enum"] == nil && about["format"] == nil:
 			item, value = name, `"{item}"`
 		case (kind == "integer" || kind == "number") && !quantity:
 			quantity, value = true, "{quantity}"
-			least, _ = strconv.ParseFloat(encoded(property["minimum"]), 64) // 0 if there is none
+			least, _ = strconv.ParseFloat(encoded(about["minimum"]), 64) // 0 if there is none
 		}
-		members = append(members, member{name, value})
+		members = append(members, property{name, value})
 	}
 	return members, item, least
 }
