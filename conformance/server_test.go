@@ -27,8 +27,9 @@ var atOnce = map[string]int{"ten-at-once-one-key": 10, "in-progress": 10, "misma
 
 // flaws are ways to get it wrong.
 type flaws struct {
-	wait bool   // no flaw: duplicates wait for the first one's answer; else they get 409
-	list string // what the list does
+	wait  bool   // no flaw: duplicates wait for the first one's answer; else they get 409
+	quick bool   // no flaw: its work takes no time
+	list  string // what the list does
 
 	keyOptional       bool // a request without a key is executed
 	noRecords         bool // keys are ignored
@@ -268,7 +269,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		all := s.arrive(sent, in.ItemCode)
 		s.mu.Unlock()
 		<-all
-		if s.wait {
+		if s.wait && !s.quick {
 			work(in.ItemCode)
 		}
 		s.send(w, s.attempt(r, key, rec, in), false)
@@ -586,6 +587,10 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 		}
 	case "has no reservations":
 		delete(out, "reservations")
+	case "overlaps": // as if somebody had made something meanwhile
+		if len(rows) > perPage {
+			out["next"] = fmt.Sprintf("/reservations?from=%d", from+perPage-1)
+		}
 	case "has no end":
 		out["next"] = fmt.Sprintf("?from=%d", from+perPage)
 	}

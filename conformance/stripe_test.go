@@ -139,3 +139,24 @@ func TestStripeLike(t *testing.T) {
 		t.Log(table.String())
 	}
 }
+
+// TestPromiseOfAnother: what is promised must come, also where the source asks for something else, and a server that keeps to
+// the source instead breaks it.
+func TestPromiseOfAnother(t *testing.T) {
+	for promised, want := range map[string]conformance.Verdict{"422": conformance.Held, "400": conformance.Broken, replays: conformance.Broken} {
+		api, _ := conformance.Preset("ichido")
+		api.Expect.Mismatch = conformance.Replies{promised}
+		report := grade(t, &server{}, &conformance.Options{API: &api, Scenarios: []string{"other-quantity"}})
+		if r := report.Results[0]; r.Verdict != want {
+			t.Errorf("promised is %s: %s, want %s: %s", promised, r.Verdict, want, r.Got)
+		}
+	}
+	api, _ := conformance.Preset("ichido")
+	api.Expect.Mismatch = conformance.Replies{replays}
+	report := grade(t, &server{flaws: flaws{noFingerprint: true}}, &conformance.Options{API: &api, Scenarios: []string{"other-quantity"}})
+	if r := report.Results[0]; r.Verdict != conformance.Differs {
+		t.Errorf("a replay that is promised: %s: %s", r.Verdict, r.Got)
+	}
+}
+
+const replays = "replay"
