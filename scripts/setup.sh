@@ -32,7 +32,7 @@ missing() {
 	command -v psql >/dev/null || echo postgresql-client
 	have_pgbouncer || echo pgbouncer
 	command -v spin >/dev/null || echo spin
-	have_node || command -v npm >/dev/null || echo nodejs npm
+	command -v npm >/dev/null || echo nodejs npm
 	have_chromium || echo chromium
 }
 

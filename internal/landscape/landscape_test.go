@@ -82,36 +82,65 @@ func required(a conformance.API) conformance.API {
 // TestLandscape grades all subjects. The verdicts must be those in the document.
 func TestLandscape(t *testing.T) {
 	graded := subjects()
+	urls := make([]string, len(graded))
+	for i := range graded {
+		urls[i] = graded[i].start(t)
+		graded[i].api.Name = graded[i].name
+	}
+	// Some servers race with themselves, and seldom get away with it: the verdicts are those of the page if one run in
+	// three has them.
+	for run := 1; ; run++ {
+		reports := grade(t, graded, urls)
+		if *update {
+			for file, document := range pages(graded, reports) {
+				if err := os.WriteFile(file, []byte(document), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return
+		}
+		var differ []string
+		for file, document := range pages(graded, reports) {
+			written, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := verdicts(document), verdicts(string(written)); got != want {
+				differ = append(differ, fmt.Sprintf("the verdicts are\n%s\nwhere %s has\n%s", got, file, want))
+			}
+		}
+		switch {
+		case differ == nil:
+			return
+		case run == 3:
+			t.Fatalf("%s\nRun the test with -update, and see why.", strings.Join(differ, "\n"))
+		}
+		t.Logf("run %d: %s", run, strings.Join(differ, "\n"))
+	}
+}
+
+func grade(t *testing.T, graded []subject, urls []string) []*conformance.Report {
 	reports := make([]*conformance.Report, len(graded))
-	for i, s := range graded {
-		url := s.start(t)
-		s.api.Name = s.name
-		report, err := conformance.Run(t.Context(), url, &conformance.Options{API: &s.api,
+	for i := range graded {
+		report, err := conformance.Run(t.Context(), urls[i], &conformance.Options{API: &graded[i].api,
 			Levels: []conformance.Level{conformance.Core, conformance.Robust, conformance.Published}})
 		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
+			t.Fatalf("%s: %v", graded[i].name, err)
 		}
 		reports[i] = report
 		if testing.Verbose() {
 			_ = report.WriteTable(os.Stdout, false)
 		}
 	}
-	for _, lang := range []string{"en", "ja"} {
-		file := filepath.Join("..", "..", "docs", map[string]string{"en": "", "ja": "ja"}[lang], "landscape.md")
-		document := page(lang, graded, reports)
-		if *update {
-			if err := os.WriteFile(file, []byte(document), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		written, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := verdicts(document), verdicts(string(written)); got != want {
-			t.Errorf("the verdicts are\n%s\nwhere %s has\n%s\nRun the test with -update, and see why.", got, file, want)
-		}
+	return reports
+}
+
+// pages returns the page in each language, by its file.
+func pages(graded []subject, reports []*conformance.Report) map[string]string {
+	docs := filepath.Join("..", "..", "docs")
+	return map[string]string{
+		filepath.Join(docs, "landscape.md"):       page("en", graded, reports),
+		filepath.Join(docs, "ja", "landscape.md"): page("ja", graded, reports),
 	}
 }
 
