@@ -40,7 +40,7 @@ export interface OperationOptions extends StoreOptions {
   /** What sends; for wrappers that add a fresh token to each attempt. Default: the global fetch. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
   /**
-   * What an answer of 400 and above means that is no replay, for services that speak neither ichido's problems nor the
+   * What an answer of 400 and above, or after a redirection, means that is no replay, for services that speak neither ichido's problems nor the
    * draft's; undefined leaves it to the rules. problem is its problem document (RFC 9457), if it is one.
    * As in: (answer) => answer.status === 409 ? 'in progress' : undefined
    */

@@ -57,8 +57,6 @@ class Operation {
   }
 
   async resume(init = {}) {
-    const flight = this.#keeper.flights.get(this.#slot);
-    if (flight) return this.#run(flight.prepared, init.signal);
     const entry = await this.#find();
     if (!entry) return undefined;
     this.#adopt(entry);
@@ -133,7 +131,6 @@ class Operation {
     const stop = deadline(signal, this.#options.totalTimeout);
     let entry;
     try {
-      stop.signal.throwIfAborted();
       entry = await this.#claim(request);
       return await alone(this.#slot, stop.signal, () => this.#observe('queued'), async () => {
         // The tab that went first may have removed the entry with its answer, and this one has none yet.
@@ -214,15 +211,15 @@ class Operation {
 
   // What an answer means, by the rules of the Go client, and whether it is the last in any case.
   #judge(response, problem) {
-    const { status, headers } = response;
-    if (status < 400) return [byStatus(status)];
+    const { status, headers, redirected } = response;
+    if (status >= 200 && status < 400 && !redirected) return [byStatus(status)];
     if (headers.get('Idempotent-Replayed') === 'true') {
       return [CODES[problem?.code] ?? (status < 500 ? 'failed' : 'unresolved'), true];
     }
-    const told = this.#options.judge?.(response.clone(), problem) ?? judgeProblem(status, problem);
-    const verdict = told ?? byStatus(status);
+    // A redirection was to the result, or to a login, which does not tell what became of an earlier sending.
+    const verdict = this.#options.judge?.(response.clone(), problem) ?? judgeProblem(status, problem) ?? (redirected && this.#open ? 'unresolved' : byStatus(status));
     const retry = headers.get('Stripe-Should-Retry') ?? headers.get('X-Should-Retry');
-    if (retry === 'true' && !told && verdict === 'refused' && status !== 422 && status !== 501) return ['uncertain'];
+    if (retry === 'true' && verdict === 'refused' && status !== 422 && status !== 501) return ['uncertain'];
     return [verdict, retry === 'false'];
   }
 
@@ -302,11 +299,10 @@ const CODES = { // of ichido's problems
 };
 
 function byStatus(status) {
-  if (status === 307 || status === 308) return 'refused';
-  if (status < 400) return 'succeeded';
+  if ((status >= 200 && status < 300) || status === 303) return 'succeeded';
   if (status === 425 || status === 429) return 'try again';
   if ([408, 500, 502, 503, 504].includes(status)) return 'uncertain';
-  return status < 500 || status === 501 || status === 505 ? 'refused' : 'unresolved';
+  return (status >= 400 && status < 500) || [307, 308, 501, 505].includes(status) ? 'refused' : 'unresolved';
 }
 
 function judgeProblem(status, problem) {

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ichido-dev/ichido"
 )
 
 const (
@@ -502,6 +504,20 @@ func TestOrderGoesOnWithoutItsClient(t *testing.T) {
 		a := s.order("k", paper)
 		wantReplay(t, a, answer{201, a.header, firstOrder + "\n"})
 		s.finish(0, 0)
+	})
+}
+
+// The request of an order that is not finished is kept, and its card is not to be read there.
+func TestKeptOrdersAreEncrypted(t *testing.T) {
+	onBothWithPayments(t, func(t *testing.T, location string, f *testProvider) {
+		db := open(t, location)
+		s := serveAPI(t, db, serveOptions{pay: f.url}, nil)
+		f.misbehave(misbehaviour{Down: 1})
+		wantProblem(t, s.order("k", strings.Replace(paper, "visa", "4242424242", 1)), 503, "payment-unavailable")
+		kept, err := db.store.(ichido.Finisher).Abandoned(t.Context(), ichido.Question{Route: ordersRoute, Limit: 1, Patience: time.Millisecond})
+		if err != nil || len(kept) != 1 || len(kept[0].Request) == 0 || strings.Contains(string(kept[0].Request), "4242") || strings.Contains(string(kept[0].Request), "taro") {
+			t.Errorf("%+v, %v", kept, err)
+		}
 	})
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -90,7 +92,7 @@ func addOrderFlags(cmd *cobra.Command, o *serveOptions) {
 		"how long an order whose process died stays in progress before it goes on")
 	addDurationOrZero(cmd, &o.finishEvery, "finish-every", "ICHIDO_FINISH_EVERY", 10*time.Second,
 		"how often to look for orders that were abandoned, and go on with them; 0 for never")
-	cmd.Flags().Var(secretFlag{&o.stepSecret}, "step-secret", "what the keys that the provider gets are derived from, the same in all processes. "+
+	cmd.Flags().Var(secretFlag{&o.stepSecret}, "step-secret", "what the keys that the provider gets are derived from, and what is stored of orders is encrypted under; the same in all processes. "+
 		"Default: one that is made once and kept in the database. Other users of the host see flags; the variable is private")
 	bindVariable(cmd, "step-secret", "ICHIDO_STEP_SECRET")
 }
@@ -201,6 +203,7 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	orders, err := once.With(func(c *ichido.Config) {
 		o.ordersConfig(c)
 		c.StepSecret = secret
+		c.Stored.Secrets = []ichido.Secret{{ID: "orders", Key: orderKey(secret)}}
 	})
 	if err != nil {
 		return nil, err
@@ -238,6 +241,15 @@ func (o serveOptions) secretOfSteps(ctx context.Context, office office) ([]byte,
 		return nil, usageError(fmt.Errorf("--step-secret (ICHIDO_STEP_SECRET): it has %d characters; at least %d are needed, as from: openssl rand -hex 32", len(o.stepSecret), minSecret))
 	}
 	return []byte(o.stepSecret), nil
+}
+
+// orderKey derives what the kept requests of orders are encrypted with, which hold a card, and their results and answers.
+func orderKey(secret []byte) []byte {
+	key, err := hkdf.Key(sha256.New, secret, nil, "ichido serve: what is stored of orders", 32)
+	if err != nil { // fails for longer keys only
+		panic(err)
+	}
+	return key
 }
 
 // orderGrace is how long orders may go on when the server is being stopped.

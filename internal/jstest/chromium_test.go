@@ -1,6 +1,7 @@
 package jstest
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -134,19 +135,27 @@ func TestChromiumTabClosedWhileAnotherWaits(t *testing.T) {
 }
 
 func TestChromiumBackButton(t *testing.T) {
-	s, p := newServer(t, hold), newTab(t)
-	p.visit(s.url)
-	p.order()
-	s.waitHeld()
-	p.do(chromedp.Navigate(s.url + "/elsewhere"))
-	s.release()
-	eval[any](p, "history.back()")
-	p.done(1)
-	eval[any](p, `document.querySelector("button").click()`) // the driver has lost the nodes of a page that comes back
-	if r := p.results(2)[1]; r.Body != "order 2 of chair" { // a new one, since the first is decided
-		t.Errorf("the result is %+v", r)
+	for name, query := range map[string]string{"to the page as it was": "", "to the page anew": "?uncached"} {
+		t.Run(name, func(t *testing.T) {
+			s, p := newServer(t, hold), newTab(t)
+			p.visit(s.url + "/" + query)
+			p.order()
+			s.waitHeld()
+			eval[any](p, "window.before = true")
+			p.do(chromedp.Navigate(s.url + "/elsewhere"))
+			s.release()
+			eval[any](p, "history.back()")
+			p.done(1)
+			if same := eval[bool](p, "!!window.before"); same != (query == "") {
+				t.Errorf("the page is as it was: %v", same)
+			}
+			eval[any](p, `document.querySelector("button").click()`) // the driver has lost the nodes of a page that comes back
+			if r := p.results(2)[1]; r.Body != "order 2 of chair" {  // a new one, since the first is decided
+				t.Errorf("the result is %+v", r)
+			}
+			s.check(2, "chair", "chair")
+		})
 	}
-	s.check(2, "chair", "chair")
 }
 
 func TestChromiumOffline(t *testing.T) {
@@ -267,5 +276,31 @@ func TestChromiumFormWithAFile(t *testing.T) {
 	})()`)
 	if want := `"椅子\r\nor desk" "a%22b.txt" "text/plain" "raw\nbytes"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestChromiumFormOfTheReadme(t *testing.T) {
+	for language, unknown := range map[string]string{"en": "We do not know yet", "ja": "まだ分かりません"} {
+		t.Run(language, func(t *testing.T) {
+			s, p := newServer(t, lose, none, hold), newTab(t)
+			said := func(text string) {
+				p.waitFor(fmt.Sprintf(`document.querySelector("output").textContent.includes(%q)`, text))
+			}
+			p.do(chromedp.Navigate(s.url + "/readme/" + language + "/"))
+			p.order()
+			said("order 1 of chair")
+			p.order()
+			s.waitHeld()
+			p.do(chromedp.Reload())
+			s.release()
+			said("order 2 of chair")
+			s.check(2, "chair", "chair")
+			s.change(func() { s.faults = []fault{lose, lose, lose, lose, lose, lose} })
+			p.order()
+			said(unknown)
+			p.order()
+			said("order 3 of chair")
+			s.check(3, "chair", "chair", "chair")
+		})
 	}
 }

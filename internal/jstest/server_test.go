@@ -1,11 +1,13 @@
 package jstest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -65,6 +67,9 @@ func newServer(t *testing.T, faults ...fault) *server {
 	file("GET /page.js", "testdata/page.js")
 	file("GET /ichido.js", "../../js/ichido.js")
 	file("GET /webstore.js", "../../js/webstore.js")
+	file("GET /readme/{language}/", "testdata/readme.html")
+	file("GET /readme/{language}/ichido.js", "../../js/ichido.js")
+	mux.HandleFunc("GET /readme/{language}/readme.js", s.readme)
 	mux.HandleFunc("GET /elsewhere", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "another page") })
 	web := httptest.NewServer(mux)
 	s.url = web.URL
@@ -113,8 +118,11 @@ func (s *server) faulty(next http.Handler) http.Handler {
 }
 
 func (s *server) order(w http.ResponseWriter, r *http.Request) {
-	var order struct{ Item string }
-	if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Item == "" {
+	order := struct{ Item string }{r.FormValue("item")}
+	if r.Header.Get("Content-Type") == "application/json" {
+		_ = json.NewDecoder(r.Body).Decode(&order)
+	}
+	if order.Item == "" {
 		http.Error(w, "no item", http.StatusUnprocessableEntity)
 		return
 	}
@@ -129,6 +137,19 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) {
 	})
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, "order %d of %s", n, order.Item)
+}
+
+// readme serves the script that the README shows.
+func (s *server) readme(w http.ResponseWriter, r *http.Request) {
+	file := map[string]string{"en": "README.md", "ja": "README.ja.md"}[r.PathValue("language")]
+	text, err := os.ReadFile("../../js/" + file)
+	_, text, found := bytes.Cut(text, []byte("```js\n"))
+	text, _, closed := bytes.Cut(text, []byte("```"))
+	if err != nil || !found || !closed {
+		s.t.Errorf("no script in %s: %v", file, err)
+	}
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	_, _ = w.Write(text)
 }
 
 // upload answers with what it understood of a form.

@@ -22,6 +22,13 @@ test('a double click is one operation, with one answer for both', async (t) => {
   assert.deepEqual(await pending({ store }), []);
 });
 
+test('each click reads its answer as soon as it has it', async (t) => {
+  const { url } = await serve(t, created);
+  const store = memoryStore();
+  const texts = [1, 2, 3].map(() => createOperation({ ...quick, name: 'order', store }).fetch(url, post()).then((response) => response.text()));
+  assert.deepEqual(await Promise.all(texts), Array(3).fill('{"id":1}'));
+});
+
 test('after a definite answer the next submit is a new operation', async (t) => {
   for (const status of [201, 400]) {
     const { url, sendings } = await serve(t, answer(status));
@@ -85,6 +92,28 @@ test('an answer that decides nothing keeps it', async (t) => {
   assert.equal(op.outcome, 'unknown');
   await createOperation({ ...quick, name: 'order', store }).fetch(url, post());
   assert.equal(new Set(sendings.map(key)).size, 1);
+});
+
+test('an answer that decides nothing keeps what another page began', async (t) => {
+  const { url } = await serve(t, cut, answer(401));
+  const store = memoryStore();
+  await assert.rejects(createOperation({ ...quick, name: 'order', store, attempts: 1 }).fetch(url, post()), UnknownError);
+  const op = createOperation({ ...quick, name: 'order', store: otherPage(store) });
+  assert.equal((await op.fetch(url, post())).status, 401);
+  assert.equal(op.outcome, 'unknown');
+  assert.equal((await store.list()).length, 1);
+});
+
+test('discarded while it is sent, it does not hold up the next one', async (t) => {
+  const store = memoryStore();
+  const { url, sendings } = await serve(t, async (res) => {
+    const next = createOperation({ ...quick, name: 'order', store });
+    await next.discard();
+    assert.equal((await next.fetch(url, post('other'))).status, 201);
+    created(res);
+  }, created);
+  assert.equal((await createOperation({ ...quick, name: 'order', store }).fetch(url, post())).status, 201);
+  assert.notEqual(sendings[0].key, sendings[1].key);
 });
 
 test('another request of the name is refused until the first is decided or discarded', async (t) => {
@@ -310,7 +339,7 @@ test('a store that hangs is waited for once', async (t) => {
   assert.equal(hanging.claim.mock.callCount() + hanging.remove.mock.callCount(), 1);
 });
 
-// What has the second page learn of a key that was removed while it waited: without locks both send, with the same key.
+// Without locks both send, under the same key.
 test('two pages that begin at the same moment have one key', async (t) => {
   let both;
   const arrived = new Promise((resolve) => (both = resolve));
@@ -321,7 +350,7 @@ test('two pages that begin at the same moment have one key', async (t) => {
     created(res);
   });
   const store = memoryStore();
-  t.mock.property?.(globalThis, 'navigator', {});
+  navigatorIs(t, {});
   const pages = [store, otherPage(store)].map((store) => createOperation({ ...quick, name: 'order', store }));
   await Promise.all(pages.map((op) => op.fetch(url, post())));
   assert.equal(sendings[0].key, sendings[1].key);

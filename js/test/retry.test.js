@@ -41,7 +41,9 @@ test('the key goes bare, escaped, or in another field where that is asked for', 
 // After one sending with each answer: how many sendings there are in all, and the outcome.
 const answers = [
   ['200', answer(200), 1, 'done'],
-  ['304', answer(304), 1, 'done'],
+  ['303', answer(303), 1, 'done'],
+  ['302, which may be to a login', answer(302), 1, 'unknown'],
+  ['307', answer(307), 1, 'not done'],
   ['400', answer(400), 1, 'not done'],
   ['401', answer(401), 1, 'not done'],
   ['404', answer(404), 1, 'not done'],
@@ -71,7 +73,7 @@ const answers = [
   ['400 body-unreadable', problem(400, { code: 'body-unreadable', retryable: true }), 2, 'done'],
   ['500 of a newer code, not retryable', problem(500, { code: 'new', retryable: false }), 1, 'unknown'],
   ['409 of a newer code, retryable', problem(409, { code: 'new', retryable: true }), 2, 'done'],
-  ['a code that every object has', problem(409, { code: 'constructor' }), 1, 'not done'],
+  ['a code that every object has', problem(503, { code: 'constructor' }), 2, 'done'],
   ['a problem that is null', problem(409, null), 1, 'not done'],
   ['a problem that is no JSON', answer(409, { 'Content-Type': 'application/problem+json' }, '{'), 1, 'not done'],
   ['in-progress in JSON that is no problem', answer(409, { 'Content-Type': 'application/json' }, '{"code":"in-progress"}'), 1, 'not done'],
@@ -87,7 +89,7 @@ for (const [name, first, count, outcome] of answers) {
   test(`answer: ${name}`, async (t) => {
     const { url, sendings } = await serve(t, first, answer(200));
     const op = createOperation(quick);
-    await op.fetch(url, post());
+    await op.fetch(url, post(undefined, { redirect: 'manual' }));
     assert.equal(sendings.length, count);
     assert.equal(op.outcome, outcome);
   });
@@ -109,6 +111,20 @@ for (const [name, second, outcome] of [
   });
 }
 
+test('a redirection after a lost answer does not tell, unless judge knows', async (t) => {
+  const there = answer(302, { Location: '/elsewhere' });
+  for (const [answers, options, outcome] of [
+    [[there, answer(200)], {}, 'done'],
+    [[cut, there, answer(200)], {}, 'unknown'],
+    [[cut, there, answer(200)], { judge: ({ url }) => (url.endsWith('/elsewhere') ? 'succeeded' : undefined) }, 'done'],
+  ]) {
+    const { url } = await serve(t, ...answers);
+    const op = createOperation({ ...quick, ...options });
+    assert.equal((await op.fetch(url, post())).status, 200);
+    assert.equal(op.outcome, outcome);
+  }
+});
+
 test('judge says what an answer means', async (t) => {
   const { url, sendings } = await serve(t, problem(409, { type: 'busy' }), created);
   const op = createOperation({ ...quick, judge: (response, { type }) => (response.status === 409 && type === 'busy' ? 'in progress' : undefined) });
@@ -124,6 +140,7 @@ test('the last answer is returned, and the operation goes on under its key', asy
   assert.equal(await response.text(), 'two');
   assert.equal(op.outcome, 'unknown');
   assert.equal((await op.fetch(url, post())).status, 201);
+  assert.equal(op.attempts, 1);
   assert.equal(new Set(sendings.map(({ key }) => key)).size, 1);
   await assert.rejects(op.fetch(url, post()), /this operation is done/);
 });
@@ -201,7 +218,7 @@ test('a Retry-After that is too long ends at once, with the answer', async (t) =
 test('a Retry-After that is none is ignored', async (t) => {
   for (const hint of ['-1', '1.5', 'soon', '99999999999 s', '']) {
     const { url, sendings } = await serve(t, answer(503, { 'Retry-After': hint }), created);
-    await createOperation(quick).fetch(url, post());
+    await createOperation({ baseDelay: 1, maxDelay: 500 }).fetch(url, post());
     assert.equal(sendings.length, 2, hint);
   }
 });

@@ -32,6 +32,8 @@ async function show(op, sent) {
   results.push({ ...result, key: op.key, outcome: op.outcome });
 }
 
+if (query.has('uncached')) addEventListener('unload', () => {}); // such a page is loaded anew by the back button
+
 const form = document.querySelector('form');
 form.addEventListener('submit', (event) => {
   event.preventDefault();
