@@ -50,6 +50,9 @@ puts a mail into a file. A process may die anywhere in between: the same request
 last step, and so does any server on the same database by itself (--finish-every). "ichido fakepay" is a provider to try.
 GET /orders and GET /orders/{id} show how far orders have got.
 
+In a browser, / is the office for people, in English and Japanese: a form that books, also without JavaScript, an order to
+watch, and a bad network to try with and without keys. /docs shows the API, /problems/ its problems.
+
 It describes itself at /openapi.json and /.well-known/idempotency, and its problems at /problems/.
 
 With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the name of

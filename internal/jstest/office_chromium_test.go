@@ -33,19 +33,26 @@ func TestOfficeDoubleClick(t *testing.T) {
 	// The server answers between the two clicks.
 	eval[any](p, `new Promise((resolve) => {
 		const button = document.querySelector("#book button");
+		new MutationObserver((_, observer) => {
+			if (!document.querySelector("#book-status[data-kind=good]")) return;
+			observer.disconnect();
+			resolve(button.click());
+		}).observe(document.querySelector("#book-status"), { attributes: true });
 		button.click();
-		setTimeout(() => { button.click(); resolve(); }, 200);
 	})`)
 	if said := p.said("book-status", "good"); said != "Booked: Projector × 1, no. 1." {
 		t.Errorf("said %q", said)
 	}
 	p.listed(1)
-	o.wantBookings("Taro", 1)
-	if n := o.sendings(); n != 1 {
-		t.Errorf("%d sendings", n)
-	}
 	if left := eval[string](p, `document.querySelector("#left-PJ-001").textContent`); left != "29 left" {
 		t.Errorf("%q", left)
+	}
+	// If the second click had been on its way, this would come behind it.
+	p.book("CH-201", "1", "Taro")
+	p.waitFor(`document.querySelector("#book-status").textContent.includes("Office chair × 1, no. 2.")`)
+	o.wantBookings("Taro", 2)
+	if n := o.sendings(); n != 2 {
+		t.Errorf("%d sendings", n)
 	}
 }
 

@@ -120,6 +120,7 @@ async function run(kind, start) {
     const response = await start(op);
     if (!response) return out.replaceChildren();
     if (response.ok) {
+      Object.assign(submitted.get(kind) ?? {}, { at: performance.now() });
       const replayed = response.headers.get('Idempotent-Replayed') === 'true';
       return await done(out, await response.json(), replayed ? say('replayed') : '');
     }
@@ -153,8 +154,8 @@ function forgetButton(kind) {
   });
 }
 
-// Two events of one form within a second are a double click, or Enter held down: the same operation. Without this a fast
-// server has answered the first before the second comes. What was not done may be sent again at once.
+// What comes within a second of another event of its form, or of its answer, is the second half of a double click, or Enter
+// held down: the same operation. A fast server has answered before it. What was not done may be sent again at once.
 const submitted = new Map();
 function isRepeated(kind, body) {
   const before = submitted.get(kind);
