@@ -118,7 +118,7 @@ func TestOfficeIsAccessible(t *testing.T) {
 					document.querySelector("#key").value = "";
 					document.querySelector("#book").submit();
 				}`)
-				p.waitFor(`document.querySelector(".actions")`)
+				p.waitFor(`document.querySelector(".actions") && document.readyState === "complete"`) // with its style
 				p.audit("notice, " + where)
 				p.openOffice(guarded.url + "/?lang=" + lang)
 				p.audit("token, " + where)
