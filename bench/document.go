@@ -14,6 +14,7 @@ type document struct {
 // A section is one of the comparisons, on one engine.
 type section struct {
 	Title string
+	About string // what is compared
 	Facts string // versions and settings; "" for none
 	Parts []any  // paragraph, table, judgements or figures
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -20,7 +22,7 @@ type figure struct {
 	Title  string
 	y, x   string // what the numbers are
 	labels []string
-	log    bool // the y axis, which else begins at 0
+	log    bool // the y axis, if all is above 0; else it begins at 0
 	bars   bool // lines of one point each, at 0, 1 and so on
 	Lines  []line
 }
@@ -46,7 +48,7 @@ var palette = []color.RGBA{
 
 func lineColor(i int) color.RGBA { return palette[i%len(palette)] }
 
-func hex(c color.RGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
+func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
 // ink stands for the color of the text around the figure.
 var ink = color.RGBA{1, 1, 1, 255}
@@ -59,7 +61,7 @@ const (
 // svg draws the figure without title and legend, which are beside it on the page.
 func (f *figure) svg() (string, error) {
 	p := plot.New()
-	p.BackgroundColor = color.Transparent
+	p.BackgroundColor = nil
 	p.X.Label.Text, p.Y.Label.Text = f.x, f.y
 	sans := font.Font{Typeface: "Liberation", Variant: "Sans", Size: 9}
 	for _, style := range []*draw.TextStyle{
@@ -72,30 +74,29 @@ func (f *figure) svg() (string, error) {
 	}
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
-	grid.Horizontal.Color = color.NRGBA{0x80, 0x80, 0x80, 0x50}
+	grid.Horizontal.Color = color.NRGBA{0x80, 0x80, 0x80, 0x70}
 	p.Add(grid)
-	if f.log {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	} else {
-		p.Y.Tick.Marker = thousands{}
-	}
 	for i, l := range f.Lines {
 		if err := f.draw(p, l, i); err != nil {
 			return "", fmt.Errorf("%s, %s: %w", f.Title, l.Name, err)
 		}
 	}
-	if !f.log {
-		p.Y.Min = 0
-	}
-	if p.Y.Max <= p.Y.Min {
-		p.Y.Max = p.Y.Min + 1
+	least, most := f.extremes()
+	if f.log && least > 0 && most > 0 && !math.IsInf(least, 1) {
+		logarithmic(&p.Y, least, most)
+	} else {
+		linear(&p.Y, most)
 	}
 	if f.labels != nil {
 		var ticks plot.ConstantTicks
 		for i, l := range f.labels {
 			ticks = append(ticks, plot.Tick{Value: float64(i), Label: l})
 		}
-		p.X.Tick.Marker, p.X.Min, p.X.Max = ticks, -0.3, float64(len(f.labels))-0.7
+		margin := 0.3
+		if f.bars {
+			margin = 0.6
+		}
+		p.X.Tick.Marker, p.X.Min, p.X.Max = ticks, -margin, float64(len(f.labels)-1)+margin
 	}
 	c := vgsvg.New(figureWidth, figureHeight)
 	p.Draw(draw.New(c))
@@ -159,29 +160,77 @@ func (f *figure) draw(p *plot.Plot, l line, i int) error {
 
 var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}}
 
-// thousands are the usual ticks with the labels that people read more easily.
-type thousands struct{}
-
-func (thousands) Ticks(least, most float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(least, most)
-	for i, t := range ticks {
-		if t.Label != "" && (t.Value >= 10_000 || t.Value <= -10_000) {
-			ticks[i].Label = fmt.Sprintf("%gk", t.Value/1000)
+// linear puts ticks on the y axis from 0 to what is a little above most, at steps that people count in.
+func linear(axis *plot.Axis, most float64) {
+	if most <= 0 {
+		most = 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10(most)))
+	switch { // three to six steps
+	case most/step < 1.5:
+		step /= 4
+	case most/step < 3:
+		step /= 2
+	case most/step > 6:
+		step *= 2
+	}
+	var ticks plot.ConstantTicks
+	for i := 0; ; i++ {
+		value := float64(i) * step
+		label := fmt.Sprintf("%.4g", value)
+		if most >= 10_000 && i > 0 {
+			label = fmt.Sprintf("%.4gk", value/1000)
+		}
+		ticks = append(ticks, plot.Tick{Value: value, Label: label})
+		if value >= most {
+			axis.Min, axis.Max, axis.Tick.Marker = 0, value, ticks
+			return
 		}
 	}
-	return ticks
+}
+
+// logarithmic puts ticks on the y axis at 1, 2, 5, 10 and so on, from what is a little below least. Over many powers of ten
+// only these have labels.
+func logarithmic(axis *plot.Axis, least, most float64) {
+	var ticks plot.ConstantTicks
+	all := most/least < 200
+	for value, i := math.Pow(10, math.Floor(math.Log10(least))), 0; ; i++ {
+		next := value * []float64{2, 2.5, 2}[i%3]
+		if next > least {
+			tick := plot.Tick{Value: value}
+			if all || i%3 == 0 {
+				tick.Label = strconv.FormatFloat(value, 'f', -1, 64)
+			}
+			ticks = append(ticks, tick)
+		}
+		if value >= most && len(ticks) > 1 {
+			break
+		}
+		value = next
+	}
+	axis.Scale = plot.LogScale{}
+	axis.Min, axis.Max, axis.Tick.Marker = ticks[0].Value, ticks[len(ticks)-1].Value, ticks
+}
+
+// extremes are the least and the most of what is drawn.
+func (f *figure) extremes() (least, most float64) {
+	least = math.Inf(1)
+	for _, l := range f.Lines {
+		for _, p := range l.points {
+			least, most = min(least, p.y.Min), max(most, p.y.Max)
+		}
+	}
+	return least, most
 }
 
 var (
-	svgHead   = regexp.MustCompile(`(?s)^.*?<svg [^>]*viewBox="([^"]*)"[^>]*>`)
-	svgFamily = regexp.MustCompile(`;?font-family:[^;"]*`)
-	svgWeight = regexp.MustCompile(`;?font-(weight|style|variant):(normal|none)`)
+	svgHead = regexp.MustCompile(`(?s)^.*?<svg [^>]*viewBox="([^"]*)"[^>]*>`)
+	svgText = regexp.MustCompile(`\s*style="[^"]*font-[^"]*"`)
 )
 
 // inline makes a part of a page of an SVG document: it takes its width, its font and the color of its text from there.
 func inline(svg, title string) string {
 	svg = svgHead.ReplaceAllString(svg, `<svg viewBox="$1" role="img" aria-label="`+strings.ReplaceAll(title, `"`, "")+`">`)
-	svg = svgFamily.ReplaceAllString(svg, "")
-	svg = svgWeight.ReplaceAllString(svg, "")
+	svg = svgText.ReplaceAllString(svg, "")
 	return strings.ReplaceAll(svg, hex(ink), "currentColor")
 }

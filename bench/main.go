@@ -87,7 +87,9 @@ func parseOptions(args []string) (*options, error) {
 	}
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "db", "only", "clients", "keys", "quick", "rounds", "duration", "patience", "shared-buffers":
+		case "quick":
+			o.args = append(o.args, "--quick")
+		case "db", "only", "clients", "keys", "rounds", "duration", "patience", "shared-buffers":
 			o.args = append(o.args, "--"+f.Name+"="+f.Value.String())
 		case "postgres": // its URL may hold a password
 			o.args = append(o.args, "--postgres=URL")

@@ -207,11 +207,11 @@ func TestOptions(t *testing.T) {
 
 // A command line makes one run again, and holds no password.
 func TestCommandLine(t *testing.T) {
-	o, err := parseOptions([]string{"--all", "--rounds", "3", "--json", "x", "--postgres", "postgres://me:secret@host/db"})
+	o, err := parseOptions([]string{"--all", "--quick", "--rounds", "3", "--json", "x", "--postgres", "postgres://me:secret@host/db"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.commandLine(o.runs[1]); got != "go run ./bench --duplicates --postgres=URL --rounds=3" {
+	if got := o.commandLine(o.runs[1]); got != "go run ./bench --duplicates --postgres=URL --quick --rounds=3" {
 		t.Error(got)
 	}
 }

@@ -16,8 +16,10 @@ func (d *document) markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "- %s\n", d.Score())
 	for _, s := range d.Sections {
 		fmt.Fprintf(&b, "\n## %s\n", s.Title)
-		if s.Facts != "" {
-			fmt.Fprintf(&b, "\n%s\n", s.Facts)
+		for _, line := range []string{s.About, s.Facts} {
+			if line != "" {
+				fmt.Fprintf(&b, "\n%s\n", line)
+			}
 		}
 		for _, p := range s.Parts {
 			switch p := p.(type) {

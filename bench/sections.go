@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -18,10 +19,10 @@ func (r *Report) document() *document {
 	}}
 	add := func(s section) { d.Sections = append(d.Sections, s) }
 	for _, c := range r.Comparisons {
-		add(c.section(c.Engine + ", transaction mode"))
+		add(c.section(c.Engine+", transaction mode", aboutTransactions))
 	}
 	if r.Memory != nil {
-		add(section{Title: "In memory, transaction mode", Facts: "memstore, no network", Parts: costs("bare handler", r.Memory)})
+		add(section{Title: "In memory, transaction mode", About: "What ichido costs a request on memstore, without a network.", Parts: costs("bare handler", r.Memory)})
 	}
 	for _, c := range r.Duplicates {
 		add(duplicatesSection(c))
@@ -31,14 +32,14 @@ func (r *Report) document() *document {
 	}
 	if l := r.Lease; l != nil {
 		for _, c := range l.Comparisons {
-			add(c.section(c.Engine + ", lease mode"))
+			add(c.section(c.Engine+", lease mode", aboutLease))
 		}
 		if l.Heartbeats != nil {
 			add(l.Heartbeats.section())
 		}
 	}
 	for _, c := range r.Steps {
-		add(c.section(c.Engine + ", steps"))
+		add(c.section(c.Engine+", steps", aboutSteps))
 	}
 	if r.Keys != nil {
 		add(r.Keys.section())
@@ -53,7 +54,7 @@ func (r *Report) document() *document {
 		add(k.section())
 	}
 	if r.Drivers != nil {
-		s := section{Title: "Drivers for SQLite", Facts: "SQLite in each: " + factsLine(r.Drivers.Versions)}
+		s := section{Title: "Drivers for SQLite", About: "A commit, a point read, and a first request.", Facts: "SQLite in each: " + factsLine(r.Drivers.Versions)}
 		s.loads("at once", r.Drivers.Loads)
 		add(s)
 	}
@@ -71,6 +72,18 @@ func (r *Report) document() *document {
 	return d
 }
 
+// What the variants are; README.md says more.
+const (
+	aboutTransactions = "plain: the handler in a transaction, no idempotency. first: ichido, each request with a new key. replay: ichido, keys that are stored. " +
+		"usual: as it is written by hand, with a lock, a placeholder row and an update of it. floor: the plain transaction and one more row, which is what can be reached."
+	aboutLease      = "writes: a handler that makes two plain writes. first and replay: ichido, with a handler that makes none."
+	aboutSteps      = "Operations in lease mode whose handler does nothing but so many steps; a TxStep does what plain does, which is the handler in a transaction."
+	aboutDuplicates = "Requests of which a share repeats one that was answered before, by ichido and by hand (usual)."
+	aboutRivals     = "Each library with its store in memory, over HTTP, on the server that it is made for: bare is a request of that server without keys."
+	aboutKeys       = "First requests on tables that hold so many keys."
+	aboutClient     = "RoundTrippers around one that answers at once, and around http.Transport. ichido makes a key for each request; the others make none."
+)
+
 func runsSection(all []Done) section {
 	t := table{Head: []string{"run", "began (UTC)", "seconds", "load average before", "command"}}
 	for _, d := range all {
@@ -79,16 +92,16 @@ func runsSection(all []Done) section {
 	return section{Title: "How it was made", Parts: []any{t}}
 }
 
-func (c *Comparison) section(title string) section {
-	s := section{Title: title, Facts: factsLine(c.Facts)}
+func (c *Comparison) section(title, about string) section {
+	s := section{Title: title, About: about, Facts: factsLine(c.Facts)}
+	if len(c.Loads) > 1 {
+		s.add(byClients(c.Loads))
+	}
 	s.requests("per request", c.Requests)
 	if c.Parts != nil {
 		s.requests("of which", c.Parts)
 	}
 	s.loads("clients", c.Loads)
-	if len(c.Loads) > 1 {
-		s.add(byClients(c.Loads))
-	}
 	return s
 }
 
@@ -131,7 +144,7 @@ func (s *section) requests(title string, requests []Request) {
 // loads adds what was timed, and how it compares.
 func (s *section) loads(workers string, loads []Load) {
 	for _, l := range loads {
-		t := table{Head: []string{fmt.Sprintf("%d %s", l.Clients, workers), "per second", "p50 µs", "p99 µs"}}
+		t := table{Head: []string{count(l.Clients, workers), "per second", "p50 µs", "p99 µs"}}
 		for _, v := range l.Timings {
 			t.row(v.Name, spread("%.0f", v.PerSecond), spread("%.0f", v.P50), spread("%.0f", v.P99))
 		}
@@ -141,7 +154,7 @@ func (s *section) loads(workers string, loads []Load) {
 		}
 		var ratios judgements
 		for _, r := range l.Ratios {
-			ratios = append(ratios, r.judgement(fmt.Sprintf(" at %d %s", l.Clients, workers)))
+			ratios = append(ratios, r.judgement(", "+count(l.Clients, workers)+":"))
 		}
 		if ratios != nil {
 			s.add(ratios)
@@ -204,25 +217,25 @@ func plots(x string, labels []string, lines []Timing, at func(i int, name string
 }
 
 func duplicatesSection(c Comparison) section {
-	s := section{Title: c.Engine + ", by share of duplicates", Facts: factsLine(c.Facts)}
-	s.loads("clients", c.Loads)
+	s := section{Title: c.Engine + ", by share of duplicates", About: aboutDuplicates, Facts: factsLine(c.Facts)}
 	var labels []string
 	for _, share := range shares {
 		labels = append(labels, fmt.Sprintf("%g", 100*share))
 	}
 	for _, l := range c.Loads {
-		s.add(plots(fmt.Sprintf("%% of the requests are replays, %d clients", l.Clients), labels, []Timing{{Name: "ichido"}, {Name: "usual"}},
+		s.add(plots(fmt.Sprintf("%% of the requests are replays, %s", count(l.Clients, "clients")), labels, []Timing{{Name: "ichido"}, {Name: "usual"}},
 			func(i int, name string) (Timing, bool) { return timingOf(l, sharing(name, shares[i])) }))
 	}
+	s.loads("clients", c.Loads)
 	return s
 }
 
 func rivalsSection(r *Rivals) section {
-	s := section{Title: "Other libraries, in memory", Facts: "over HTTP; each on its own server: compare a library's requests with the bare ones of its server"}
-	s.loads("clients", r.Loads)
+	s := section{Title: "Other libraries, in memory", About: aboutRivals}
 	if len(r.Loads) > 1 {
 		s.add(byClients(r.Loads))
 	}
+	s.loads("clients", r.Loads)
 	return s
 }
 
@@ -259,28 +272,39 @@ func (h *Heartbeats) section() section {
 }
 
 func (k *Keys) section() section {
-	s := section{Title: "First requests by stored keys", Facts: factsLine(k.Facts)}
+	s := section{Title: "First requests by stored keys", About: aboutKeys, Facts: factsLine(k.Facts)}
+	if len(k.Tables) > 1 {
+		s.add(k.plots())
+	}
 	for _, t := range k.Tables {
 		s.add(paragraph(fmt.Sprintf("%d keys: %s.", t.Stored, sizesLine(t.Sizes))))
 	}
 	s.requests("per request", k.Requests)
 	s.loads("clients", k.Loads)
-	if len(k.Loads) == 0 || len(k.Loads[0].Timings) < 3 {
-		return s
-	}
+	return s
+}
+
+func (k *Keys) plots() figures {
 	labels := []string{"0"}
 	for _, t := range k.Tables {
 		labels = append(labels, short(t.Stored))
 	}
 	var lines []Timing
 	for _, l := range k.Loads {
-		lines = append(lines, Timing{Name: fmt.Sprintf("%d clients", l.Clients)})
+		lines = append(lines, Timing{Name: count(l.Clients, "clients")})
 	}
-	s.add(plots("stored keys", labels, lines, func(i int, name string) (Timing, bool) {
+	return plots("stored keys", labels, lines, func(i int, name string) (Timing, bool) {
 		l := slices.IndexFunc(lines, func(t Timing) bool { return t.Name == name })
 		return k.Loads[l].Timings[i], true
-	}))
-	return s
+	})
+}
+
+// count writes a number of things, whose word is in the plural.
+func count(n int, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return fmt.Sprint(n, " ", things)
 }
 
 // short writes a number as people say it.
@@ -334,36 +358,37 @@ func (r *Retention) section() section {
 		mb := float64(p.Size) / 1e6
 		t.row(append(cells, fmt.Sprintf("%.2f", mb), fmt.Sprint(p.Purged), perSecond)...)
 		f.labels = append(f.labels, fmt.Sprint(i+1))
-		f.Lines[0].points = append(f.Lines[0].points, point{float64(i), Spread{mb, mb, mb}})
+		f.Lines[0].points = append(f.Lines[0].points, point{float64(i), exactly(mb)})
 	}
-	s.add(t, judgements{r.Growth.judgement("")}, figures{f})
+	s.add(figures{f}, t, judgements{r.Growth.judgement("")})
 	return s
 }
 
 func (c *Client) section() section {
-	s := section{Title: "The client and other RoundTrippers, requests that succeed at once", Facts: "ichido makes a key for each; the others make none", Parts: costs("nothing", c.Calls)}
+	s := section{Title: "The client and other RoundTrippers, requests that succeed at once", About: aboutClient}
 	var ratios judgements
 	for _, r := range c.Ratios {
-		r.Name += ", cost of a call"
-		ratios = append(ratios, r.judgement(""))
+		ratios = append(ratios, r.judgement(", cost of a call:"))
 	}
 	f := figure{Title: "Cost of a call without a network", y: "ns", bars: true}
 	for i, m := range c.Calls {
 		f.labels = append(f.labels, m.Name)
-		f.Lines = append(f.Lines, line{m.Name, []point{{float64(i), Spread{m.Cost, m.Cost, m.Cost}}}})
+		f.Lines = append(f.Lines, line{m.Name, []point{{float64(i), exactly(m.Cost)}}})
 	}
-	s.add(ratios, figures{f})
+	s.add(figures{f})
+	s.add(costs("what sends", c.Calls)...)
+	s.add(ratios)
 	s.loads("clients", c.Loads)
 	return s
 }
 
 func lossySection(all []Lossy) section {
 	first := all[0]
-	s := section{Title: "A server that fails, and answers that get lost", Facts: fmt.Sprintf(
-		"%d operations; %g %% of the sendings fail, and of %g %% the answer is lost; the server is ichido on memstore, in one process", first.Operations, 100*first.Fails, 100*first.Loses)}
+	s := section{Title: "A server that fails, and answers that get lost", About: fmt.Sprintf(
+		"%d operations; %g %% of the sendings fail, and of %g %% the answer is lost. The server is ichido on memstore, in one process; without keys it lets requests run unprotected.", first.Operations, 100*first.Fails, 100*first.Loses)}
 	t := table{Head: []string{"client", "booked once", "more than once", "never", "outcome not known to the client", "replays", "sendings per operation", "seconds"}}
 	var aims judgements
-	f := figure{Title: "Operations by sendings", y: "operations", x: "sendings", log: true}
+	more := figure{Title: "Booked more than once", y: "operations", bars: true}
 	for _, l := range all {
 		name := l.Client
 		if !l.Keys {
@@ -377,23 +402,33 @@ func lossySection(all []Lossy) section {
 				fmt.Sprintf("all, ≤ %.2f", l.Aim), l.Met,
 			})
 		}
-		drawn := line{Name: name}
-		for i, n := range l.Sendings {
-			if n == 0 {
-				break
-			}
-			y := float64(n)
-			drawn.points = append(drawn.points, point{float64(i + 1), Spread{y, y, y}})
-		}
-		f.Lines = append(f.Lines, drawn)
+		more.labels = append(more.labels, name)
+		more.Lines = append(more.Lines, line{name, []point{{float64(len(more.Lines)), exactly(float64(l.More))}}})
 	}
-	s.add(t, aims, figures{f})
+	s.add(figures{more, first.figure()}, t, aims)
 	return s
 }
 
+// figure shows operations by how often they were sent, as measured and as chance has it.
+func (l Lossy) figure() figure {
+	measured, expected := line{Name: "measured"}, line{Name: "expected"}
+	for i, n := range l.Sendings {
+		if n == 0 {
+			break
+		}
+		x := float64(i + 1)
+		measured.points = append(measured.points, point{x, exactly(float64(n))})
+		expected.points = append(expected.points, point{x, exactly(float64(l.Operations) / l.Limit * math.Pow(1-1/l.Limit, x-1))})
+	}
+	return figure{Title: "Operations by sendings, " + l.Client, y: "operations", x: "sendings", log: true, Lines: []line{measured, expected}}
+}
+
+// exactly is a spread of one number.
+func exactly(n float64) Spread { return Spread{n, n, n} }
+
 func (o *Outage) section() section {
-	s := section{Title: "Load on a server that is down", Facts: fmt.Sprintf(
-		"%g operations a second begin, whatever becomes of them; the server is down for %g s after %g s; each client with its default settings but for what is named", o.PerSecond, o.Down, o.Normal)}
+	s := section{Title: "Load on a server that is down", About: fmt.Sprintf(
+		"%g operations a second begin, whatever becomes of them; the server is down for %g s after %g s. Each client has its default settings, but for what is named.", o.PerSecond, o.Down, o.Normal)}
 	t := table{Head: []string{"client", "load while down", "peak"}}
 	var aims judgements
 	f := figure{Title: "Load over time", y: "times normal", x: "seconds"}
@@ -404,7 +439,7 @@ func (o *Outage) section() section {
 		}
 		f.Lines = append(f.Lines, overTime(c.Name, c.Sent, o.Slice, o.PerSecond*o.Slice))
 	}
-	s.add(t, aims, figures{f})
+	s.add(figures{f}, t, aims)
 	return s
 }
 
@@ -412,15 +447,14 @@ func (o *Outage) section() section {
 func overTime(name string, numbers []int, slice, unit float64) line {
 	l := line{Name: name}
 	for i, n := range numbers {
-		y := float64(n) / unit
-		l.points = append(l.points, point{(float64(i) + 0.5) * slice, Spread{y, y, y}})
+		l.points = append(l.points, point{(float64(i) + 0.5) * slice, exactly(float64(n) / unit)})
 	}
 	return l
 }
 
 func (st *Storm) section() section {
-	s := section{Title: fmt.Sprintf("A retry storm: the %s stalls for %g s", st.Stalls, st.Stall), Facts: fmt.Sprintf(
-		"%d clients, each sending until it is answered, with a time-out of %g s; %s", st.Clients, st.Timeout, factsLine(st.Facts))}
+	s := section{Title: fmt.Sprintf("A retry storm: the %s stalls for %g s", st.Stalls, st.Stall), Facts: factsLine(st.Facts), About: fmt.Sprintf(
+		"%d clients, each sending until it is answered, with a time-out of %g s for each sending. no keys: the handler in a transaction. reject and wait: ichido, by its policy for a request whose key is in progress.", st.Clients, st.Timeout)}
 	t := table{Head: []string{"", "operations", "booked more than once", "sendings per operation", "most requests inside", "recovery, ms", "longest operation, ms"}}
 	var aims judgements
 	answered := figure{Title: "Operations answered", y: "a second", x: "seconds"}
@@ -433,6 +467,6 @@ func (st *Storm) section() section {
 		answered.Lines = append(answered.Lines, overTime(v.Name, v.Answered, st.Slice, st.Slice))
 		sent.Lines = append(sent.Lines, overTime(v.Name, v.Sent, st.Slice, st.Slice))
 	}
-	s.add(t, aims, figures{answered, sent})
+	s.add(figures{answered, sent}, t, aims)
 	return s
 }

@@ -13,8 +13,10 @@ func (d *document) text(w io.Writer) error {
 	fmt.Fprintf(&b, "%s\n%s\n", strings.Join(d.Facts, "\n"), d.Score())
 	for _, s := range d.Sections {
 		fmt.Fprintf(&b, "\n## %s\n", s.Title)
-		if s.Facts != "" {
-			fmt.Fprintln(&b, s.Facts)
+		for _, line := range []string{s.About, s.Facts} {
+			if line != "" {
+				fmt.Fprintln(&b, line)
+			}
 		}
 		for _, p := range s.Parts {
 			switch p := p.(type) {
