@@ -51,7 +51,7 @@ type storm struct {
 	before, stall, after time.Duration
 	timeout              time.Duration // of a sending
 	pause                time.Duration // the mean time between two operations of a client
-	longest              time.Duration // the longest wait before a retry
+	longestWait          time.Duration // the longest before a retry
 	slice                time.Duration
 }
 
@@ -233,7 +233,7 @@ func (r *stormRun) send(ctx context.Context, stop <-chan struct{}, c *http.Clien
 		}
 		began, key := time.Now(), newKey()
 		body := fmt.Sprintf(`{"item_code":"PJ-001","quantity":1,"reserved_by":"%d-%d"}`, number, n)
-		for wait := r.longest / 16; ctx.Err() == nil; wait = min(2*wait, r.longest) {
+		for wait := r.longestWait / 16; ctx.Err() == nil; wait = min(2*wait, r.longestWait) {
 			r.count(r.sent, &r.sendings)
 			if sendOnce(ctx, c, url, key, body) {
 				r.done(began)
