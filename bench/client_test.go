@@ -1,19 +1,48 @@
 package main
 
 import (
+	"net/http"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestClient(t *testing.T) {
 	c := runQuick(t, "--client", "--clients", "2").Client
-	if len(c.Calls) != len(retriers) || len(c.Ratios) != len(retriers)-1 || len(c.Loads) != 1 || len(c.Loads[0].Timings) != len(retriers)+1 {
+	if len(c.Calls) != 2*len(retriers)-1 || len(c.Ratios) != 2*len(retriers)-2 || len(c.Loads) != 1 || len(c.Loads[0].Timings) != len(retriers)+1 {
 		t.Fatalf("%+v", c)
 	}
 	if m := c.Calls[0]; m.Name != "ichido" || m.Aim != callAim || m.Allocs-m.BareAlloc > callAimAlloc {
 		t.Errorf("%+v", m)
 	}
 }
+
+// All of them send again, and those that are to carry a key do.
+func TestRetriers(t *testing.T) {
+	for _, r := range retriers {
+		sent := 0
+		rt, err := r.wrap(roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent++
+			if _, err := (created{}).RoundTrip(r); err != nil || sent < 3 {
+				return nil, errLost
+			}
+			if r.Header.Get("Idempotency-Key") == "" {
+				t.Error("no key")
+			}
+			return created{}.RoundTrip(r)
+		}), retrying{attempts: 3, longest: 1, timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := postBy(rt, "http://api.example.com/", true); err != nil || sent != 3 {
+			t.Errorf("%s: %d sendings, %v", r.name, sent, err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Every operation is booked once and answered, in about as many sendings as chance has it; without keys some are booked
 // again. The random source is the same every time.

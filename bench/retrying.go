@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	"github.com/failsafe-go/failsafe-go/timeout"
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/ichido-dev/ichido/client"
 )
@@ -25,12 +28,14 @@ type retrier struct {
 type retrying struct {
 	attempts int
 	longest  time.Duration // wait
+	timeout  time.Duration // of an attempt, or of all where there is no other; ichido has one of 30 s by default
 	budget   client.Budget // of ichido; the others have none by default
 }
 
 var retriers = []retrier{
 	{"ichido", func(base http.RoundTripper, s retrying) (http.RoundTripper, error) {
-		config := &client.Config{Base: base, Targets: client.Targets{"*": client.Ichido}, Attempts: s.attempts, Budget: s.budget, MaxDelay: s.longest}
+		config := &client.Config{Base: base, Attempts: s.attempts, Budget: s.budget, MaxDelay: s.longest, AttemptTimeout: s.timeout}
+		config.Targets = client.Targets{"api.example.com": client.Ichido, "127.0.0.1": client.Ichido}
 		if s.longest != 0 {
 			config.BaseDelay = min(s.longest, 200*time.Millisecond)
 		}
@@ -38,7 +43,7 @@ var retriers = []retrier{
 	}},
 	{"go-retryablehttp", func(base http.RoundTripper, s retrying) (http.RoundTripper, error) {
 		c := retryablehttp.NewClient()
-		c.HTTPClient.Transport, c.Logger = base, nil
+		c.HTTPClient.Transport, c.HTTPClient.Timeout, c.Logger = base, s.timeout, nil
 		if s.attempts != 0 {
 			c.RetryMax = s.attempts - 1
 		}
@@ -55,12 +60,17 @@ var retriers = []retrier{
 		if s.longest != 0 {
 			policy = policy.WithDelay(s.longest)
 		}
-		return failsafehttp.NewRoundTripper(base, policy.Build()), nil
+		policies := []failsafe.Policy[*http.Response]{policy.Build()}
+		if s.timeout != 0 {
+			policies = append(policies, timeout.New[*http.Response](s.timeout))
+		}
+		return failsafehttp.NewRoundTripper(base, policies...), nil
 	}},
 }
 
 // Client compares ichido's client with other RoundTrippers that retry, on requests that succeed at once. Those of ichido
-// get a key; the others make none.
+// get a key, and 30 s for each attempt. The others have their defaults, which are neither; where their name says so, the caller
+// makes a key and they have that time-out too.
 type Client struct {
 	Calls  []Memory `json:"calls"`  // above what sends, without a network
 	Ratios []Ratio  `json:"ratios"` // of the costs of these calls
@@ -107,17 +117,20 @@ func measureClient(ctx context.Context, o *options) (*Client, error) {
 
 func posting(name, url string, rt http.RoundTripper) series {
 	return series{name: name, worker: func() (func() error, func(), error) {
-		return func() error { return postBy(rt, url) }, func() {}, nil
+		return func() error { return postBy(rt, url, false) }, func() {}, nil
 	}}
 }
 
-// postBy makes a request and reads its answer, as a program does.
-func postBy(rt http.RoundTripper, url string) error {
+// postBy makes a request, with a key or without, and reads its answer, as a program does.
+func postBy(rt http.RoundTripper, url string, key bool) error {
 	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(requestBody))
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if key {
+		r.Header.Set("Idempotency-Key", `"`+uuid.NewString()+`"`)
+	}
 	res, err := rt.RoundTrip(r)
 	if err != nil {
 		return err
@@ -139,27 +152,51 @@ func (created) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusCreated, Header: make(http.Header), Body: http.NoBody, Request: r}, err
 }
 
+// A caller is a RoundTripper, and whether whoever calls it makes a key.
+type caller struct {
+	name string
+	http.RoundTripper
+	key bool
+}
+
+// callers are what measureCalls compares, with the bare one first and ichido second.
+func callers() ([]caller, error) {
+	all := []caller{{"bare", created{}, false}}
+	add := func(name string, r retrier, s retrying, key bool) error {
+		rt, err := r.wrap(created{}, s)
+		all = append(all, caller{name, rt, key})
+		return err
+	}
+	for _, r := range retriers {
+		if err := add(r.name, r, retrying{}, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range retriers[1:] {
+		if err := add(r.name+", key and time-out", r, retrying{timeout: 30 * time.Second}, true); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // measureCalls measures what each adds to a call that does not leave the process.
 func (c *Client) measureCalls(o *options) error {
-	names, wraps := []string{"bare"}, []http.RoundTripper{created{}}
-	for _, r := range retriers {
-		rt, err := r.wrap(created{}, retrying{})
-		if err != nil {
-			return err
-		}
-		names, wraps = append(names, r.name), append(wraps, rt)
+	all, err := callers()
+	if err != nil {
+		return err
 	}
 	benchmarkFor(o.duration)
-	results := make([][]testing.BenchmarkResult, len(names))
+	results := make([][]testing.BenchmarkResult, len(all))
 	var failed error
-	o.talk.begin(o.rounds*len(names), "calls without a network")
+	o.talk.begin(o.rounds*len(all), "calls without a network")
 	for round := range o.rounds {
-		for i := range names {
-			i = (i + round) % len(names)
+		for i := range all {
+			i = (i + round) % len(all)
 			results[i] = append(results[i], testing.Benchmark(func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := postBy(wraps[i], "https://api.example.com/reservations"); err != nil {
+					if err := postBy(all[i].RoundTripper, "https://api.example.com/reservations", all[i].key); err != nil {
 						failed = cmp.Or(failed, err)
 					}
 				}
@@ -167,26 +204,30 @@ func (c *Client) measureCalls(o *options) error {
 			o.talk.step()
 		}
 	}
-	for i, name := range names[1:] {
-		m := memoryCase{name: name}
+	for i, one := range all[1:] {
+		m := memoryCase{name: one.name}
 		if i == 0 {
 			m.aim, m.aimAlloc = callAim, callAimAlloc
 		}
 		c.Calls = append(c.Calls, m.result(results[0], results[i+1]))
 		if i > 0 {
-			c.Ratios = append(c.Ratios, costRatio(names[1]+"/"+name, results[0], results[1], results[i+1]))
+			most := 1.0
+			if one.key { // nothing is aimed at
+				most = 0
+			}
+			c.Ratios = append(c.Ratios, costRatio(all[1].name+"/"+one.name, results[0], results[1], results[i+1], most))
 		}
 	}
 	return failed
 }
 
-// costRatio compares what is above the bare call, in each round. The aim is at most the same.
-func costRatio(name string, bare, of, to []testing.BenchmarkResult) Ratio {
+// costRatio compares what is above the bare call, in each round.
+func costRatio(name string, bare, of, to []testing.BenchmarkResult, most float64) Ratio {
 	rounds := make([]int, len(bare))
 	for i := range rounds {
 		rounds[i] = i
 	}
 	return newRatio(name, spreadOf(rounds, func(i int) float64 {
 		return (nanos(of[i]) - nanos(bare[i])) / (nanos(to[i]) - nanos(bare[i]))
-	}), 0, 1)
+	}), 0, most)
 }

@@ -81,7 +81,7 @@ const (
 	aboutDuplicates = "Requests of which a share repeats one that was answered before, by ichido and by hand (usual)."
 	aboutRivals     = "Each library with its store in memory, over HTTP, on the server that it is made for: bare is a request of that server without keys."
 	aboutKeys       = "First requests on tables that hold so many keys."
-	aboutClient     = "RoundTrippers around one that answers at once, and around http.Transport. ichido makes a key for each request; the others make none."
+	aboutClient     = "RoundTrippers around one that answers at once, and around http.Transport. ichido makes a key for each request and bounds each attempt by 30 s. The others have their defaults, which do neither; \"key and time-out\": their caller makes a key, and they have that time-out."
 )
 
 func runsSection(all []Done) section {
