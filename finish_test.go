@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,97 +158,6 @@ func TestFinishGivesUp(t *testing.T) {
 		if err != nil || e.State != ichido.Unknown || e.Attempts != 4 {
 			t.Errorf("the entry is %+v, %v", e, err)
 		}
-	})
-}
-
-// Two workers finish many operations: each is run by one of them, while others are at work.
-func TestFinishersShareTheWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const orders = 50
-		store := memstore.New(nil)
-		dies := true
-		var mu sync.Mutex
-		running, effects := make(map[string]int), make(map[string]int)
-		h := handler(func(w http.ResponseWriter, r *http.Request) {
-			op, _ := ichido.OperationOf(r.Context())
-			mu.Lock()
-			if running[op.Key]++; running[op.Key] > 1 {
-				t.Errorf("%s is run by two", op.Key)
-			}
-			mu.Unlock()
-			defer func() {
-				mu.Lock()
-				running[op.Key]--
-				mu.Unlock()
-			}()
-			_, _ = ichido.Step(r.Context(), "reserve", func(context.Context, string) (int, error) { return 1, nil })
-			if dies {
-				panic("died")
-			}
-			_, _ = ichido.Step(r.Context(), "charge", func(context.Context, string) (int, error) {
-				time.Sleep(time.Second)
-				mu.Lock()
-				defer mu.Unlock()
-				effects[op.Key]++
-				return 1, nil
-			})
-			w.WriteHeader(http.StatusCreated)
-		})
-		m := newManager(t, store, finishing(nil))
-		for i := range orders {
-			send(m.Wrap(h), post(fmt.Sprint("k", i), "{}"))
-		}
-		dies = false
-		var finished atomic.Int32
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() {
-				_, n, err := newManager(t, store, finishing(nil)).Finish(t.Context(), h)
-				if err != nil {
-					t.Error(err)
-				}
-				finished.Add(int32(n))
-			})
-		}
-		wg.Wait()
-		if finished.Load() != orders || len(effects) != orders {
-			t.Errorf("%d finished, %d charged, want %d", finished.Load(), len(effects), orders)
-		}
-		for key, n := range effects {
-			if n != 1 {
-				t.Errorf("%s was charged %d times", key, n)
-			}
-		}
-	})
-}
-
-// The client comes back while a worker is at it: it is told so, or waits.
-func TestClientComesBackWhileItIsFinished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New(nil)
-		dies := true
-		h := handler(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = ichido.Step(r.Context(), "charge", func(context.Context, string) (int, error) { return 1, nil })
-			if dies {
-				panic("died")
-			}
-			time.Sleep(10 * time.Second)
-			w.WriteHeader(http.StatusCreated)
-		})
-		m := newManager(t, store, finishing(nil))
-		send(m.Wrap(h), post("k", "{}"))
-		dies = false
-		done := make(chan error)
-		go func() {
-			_, _, err := newManager(t, store, finishing(nil)).Finish(t.Context(), h)
-			done <- err
-		}()
-		synctest.Wait()
-		wantProblem(t, send(m.Wrap(h), post("k", "{}")), 409, "in-progress")
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		wantReplay(t, send(m.Wrap(h), post("k", "{}")), "")
 	})
 }
 

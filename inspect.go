@@ -61,7 +61,7 @@ type Entry struct {
 	// Rerun says that the next request with the key runs the work again once the lease has run out. Such an entry is
 	// InProgress as long as no attempt has completed it and there may be more of them.
 	Rerun bool
-	Asked int // how often a Resolver was asked
+	Asked int // how often a Resolver was asked, or [Manager.Finish] took it up
 
 	// Resumes says that the operation has steps: the next request with the key goes on after the last that is kept. Such
 	// an entry is InProgress as long as no attempt has completed it and there may be more of them.

@@ -274,8 +274,8 @@ func (s *suite) both(store ichido.Inspector, c ichido.Claim) *ichido.Entry {
 
 // facts is all of an entry but its times and its answer.
 func facts(e ichido.Entry) string {
-	return fmt.Sprintf("%q %v %q status %d size %d route %q token %d attempts %d rerun %v asked %d",
-		e.EntryID, e.State, e.Fingerprint, e.Status, e.BodySize, e.Route, e.Token, e.Attempts, e.Rerun, e.Asked)
+	return fmt.Sprintf("%q %v %q status %d size %d route %q token %d attempts %d of %d rerun %v asked %d resumes %v owner %q finishes %v",
+		e.EntryID, e.State, e.Fingerprint, e.Status, e.BodySize, e.Route, e.Token, e.Attempts, e.MaxAttempts, e.Rerun, e.Asked, e.Resumes, e.Owner, e.Finishes)
 }
 
 func entriesOfTransactions(s *suite) {

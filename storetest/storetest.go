@@ -8,7 +8,7 @@
 // passes, as long as no two attempts of one key take effect. It runs on the store's own clock, whatever that says.
 //
 // What the store does not offer is skipped: cases named Lease_ need an [ichido.Leaser], Settle_ an [ichido.Settler],
-// Inspect_ an [ichido.Inspector]. Each sees more if the store is all of them, and an [ichido.Purger].
+// Inspect_ an [ichido.Inspector], Step_ an [ichido.Stepper], Finish_ an [ichido.Finisher]. Each sees more if the store is all of them, and an [ichido.Purger].
 package storetest
 
 import (
@@ -101,6 +101,20 @@ var cases = []testCase{
 	{"HTTP_Lease_Heartbeat", "an attempt outlives its lease, by the store's own clock", leaseHeartbeat},
 	{"HTTP_Lease_Resolver", "an unknown key is settled by the next duplicates, with one call, or by sweeps, each once", leaseResolver},
 	{"HTTP_Lease_HandedBack", "a process that is stopped hands back its leases; the next one goes on at once", leaseHandedBack},
+	{"Finish_OnlyWhatWouldRun", "what is abandoned is what the next claim runs, from a request that is kept", finishOnlyWhatWouldRun},
+	{"Finish_KeepsTheRequest", "a request comes back to the byte, as the first claim had it, and the operation is described in full", finishKeepsTheRequest},
+	{"Finish_P8_ForgetsTheRequest", "a request goes with the completion, and no later life of the key has it", finishForgetsTheRequest},
+	{"Finish_Reserves", "an operation goes to one, for a time, is not due again at once, and its client is not hindered", finishReserves},
+	{"Finish_ByRoute", "the operations of a route are handed out within the limit, the longest wait first", finishByRoute},
+	{"Finish_P1_EachOnce", "several look at the same time: each operation goes to one of them", finishEachOnce},
+	{"Finish_P6_MaxAttempts", "there are exactly as many attempts as there may be; then the key is unknown, is asked about, and can be settled", attemptsAreBounded},
+	{"Finish_P6_LimitOfTheRecord", "the limit that the last attempt stored counts, not that of the claim", limitOfTheRecordCounts},
+	{"Finish_P6_AttemptsRace", "of many claims whose attempts go at once there are exactly as many as there may be", attemptsRace},
+	{"Finish_Owner", "whose attempt it is, or was last, is shown; heartbeats, steps and refusals do not change it", ownerIsShown},
+	{"HTTP_Finish_WithoutTheClient", "what died after any step is finished by another process, each step once", finishWithoutTheClient},
+	{"HTTP_Finish_P1_Shared", "two processes finish at once: each operation is run by one of them, each step has one effect", finishersShareTheWork},
+	{"HTTP_Finish_ClientComesBack", "a client that comes back meanwhile gets 409, or waits for the answer", clientComesBack},
+	{"HTTP_Finish_GivesUp", "work that keeps failing has its attempts, by whoever, and is unknown then", finishGivesUp},
 	{"MigrateTwiceAtOnce", "migrating again and from several processes at once does no harm", migrateTwiceAtOnce},
 
 	{"Lease_P3_SameAnswer", "what an attempt with a lease stored comes back to the byte", leaseSameAnswer},

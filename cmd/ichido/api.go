@@ -10,35 +10,44 @@ import (
 	"github.com/ichido-dev/ichido/internal/problem"
 )
 
-// An api is the reservations of an office over HTTP.
+// An api is the reservations and orders of an office over HTTP.
 type api struct {
 	refuser
-	office  office
-	store   ichido.Pinger
-	tokens  tokens
-	pages   problemPages
-	openAPI document
+	office   office
+	store    ichido.Pinger
+	tokens   tokens
+	openAPI  document
+	provider provider
+	mailbox  *mailbox
 	// work makes a reservation take as long as it does elsewhere, before the first statement.
 	work func(context.Context) error
 }
 
-// routes returns the handler of the whole API. What creates a reservation runs under once.
-func (a *api) routes(once *ichido.Manager) http.Handler {
+// routes returns the handler of the whole API. What creates a reservation runs under once, what places an order under
+// orders.
+func (a *api) routes(once, orders *ichido.Manager) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /reservations", a.authenticated(http.HandlerFunc(a.list)))
 	mux.Handle("POST /reservations", a.authenticated(once.Wrap(http.HandlerFunc(a.create))))
 	mux.Handle("GET /reservations/{id}", a.authenticated(http.HandlerFunc(a.get)))
 
+	mux.Handle("GET /items", a.authenticated(http.HandlerFunc(a.listItems)))
+	mux.Handle("GET /orders", a.authenticated(http.HandlerFunc(a.listOrders)))
+	mux.Handle("POST /orders", a.authenticated(orders.Wrap(http.HandlerFunc(a.placeOrder))))
+	mux.Handle("GET /orders/{id}", a.authenticated(http.HandlerFunc(a.getOrder)))
 	// These are for everybody: without them nobody finds out what to send.
-	mux.HandleFunc("GET /healthz", a.health)
+	mux.HandleFunc("GET /healthz", a.health(a.store))
 	mux.HandleFunc("GET /problems/{$}", a.problem)
 	mux.HandleFunc("GET /problems/{name}", a.problem)
 	mux.HandleFunc("GET /openapi.json", a.describe)
-	mux.Handle("GET /.well-known/idempotency", once.PolicyHandler())
+	// Orders meet the problems of reservations, and those of lease mode. The rest of their policies is the same.
+	mux.Handle("GET /.well-known/idempotency", orders.PolicyHandler())
 
 	// The mux would answer these in plain text.
-	mux.Handle("/reservations", a.only(http.MethodGet, http.MethodHead, http.MethodPost))
-	for _, path := range []string{"/reservations/{id}", "/healthz", "/problems/{$}", "/problems/{name}", "/openapi.json", "/.well-known/idempotency"} {
+	for _, path := range []string{"/reservations", "/orders"} {
+		mux.Handle(path, a.only(http.MethodGet, http.MethodHead, http.MethodPost))
+	}
+	for _, path := range []string{"/reservations/{id}", "/orders/{id}", "/items", "/healthz", "/problems/{$}", "/problems/{name}", "/openapi.json", "/.well-known/idempotency"} {
 		mux.Handle(path, a.only(http.MethodGet, http.MethodHead))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -49,30 +58,33 @@ func (a *api) routes(once *ichido.Manager) http.Handler {
 }
 
 // only refuses what has a path but not one of its methods.
-func (a *api) only(methods ...string) http.Handler {
+func (f refuser) only(methods ...string) http.Handler {
 	allow := strings.Join(methods, ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		a.refuse(w, r, methodNotAllowed, text("Use one of: %s.", "使えるメソッド: %s", allow))
+		f.refuse(w, r, methodNotAllowed, text("Use one of: %s.", "使えるメソッド: %s", allow))
 	})
 }
 
 // pingTimeout bounds how long an answer about the health of the store may take.
 const pingTimeout = 2 * time.Second
 
-func (a *api) health(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
-	defer cancel()
-	w.Header().Set("Cache-Control", "no-store")
-	if err := a.store.Ping(ctx); err != nil {
-		if r.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the client left before the store could answer
+// health answers whether a store does.
+func (f refuser) health(store ichido.Pinger) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+		defer cancel()
+		w.Header().Set("Cache-Control", "no-store")
+		if err := store.Ping(ctx); err != nil {
+			if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the client left before the store could answer
+			}
+			blame(r.Context(), err)
+			f.refuse(w, r, databaseUnreachable, text("The store does not answer.", "ストアが応答しません。"))
+			return
 		}
-		blame(r.Context(), err)
-		a.refuse(w, r, databaseUnreachable, text("The store does not answer.", "ストアが応答しません。"))
-		return
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // pause returns the work that only takes time.

@@ -12,55 +12,55 @@ import (
 
 // create makes a reservation, in the transaction of its attempt. It may run again for the same request.
 func (a *api) create(w http.ResponseWriter, r *http.Request) {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		w.Header().Set("Accept-Post", "application/json")
-		a.refuse(w, r, mediaTypeUnsupported, problem.Text{})
-		return
-	}
-	body, err := io.ReadAll(r.Body) // bounded by the Manager, which has read it before
-	if err != nil {
-		a.fail(w, r, err, problem.Text{})
-		return
-	}
-	order, err := parseOrder(body)
-	if err != nil {
-		a.refuseOrder(w, r, err)
+	f, ok := a.readBody(w, r, reservationMembers)
+	if !ok {
 		return
 	}
 	if err := a.work(r.Context()); err != nil {
 		a.fail(w, r, err, problem.Text{})
 		return
 	}
-	id, err := a.office.insert(r.Context(), order.reservation)
+	id, err := a.office.insert(r.Context(), reservation{f.texts["item_code"], int32(f.numbers["quantity"]), f.texts["reserved_by"]})
 	switch {
 	case errors.Is(err, errQuantity):
-		a.refuse(w, r, memberInvalid, text(`"quantity" must be greater than 0.`, `"quantity" は 1 以上でなければなりません。`))
+		a.refuse(w, r, memberInvalid, notPositive)
 	case err != nil:
 		a.fail(w, r, err, problem.Text{})
 	default:
 		w.Header().Set("Location", "/reservations/"+strconv.FormatInt(id, 10))
-		sendJSON(w, http.StatusCreated, order.answer(id))
+		sendJSON(w, http.StatusCreated, f.answer(id))
 	}
 }
 
-// refuseOrder answers a body that is none of ours.
-func (a *api) refuseOrder(w http.ResponseWriter, r *http.Request, err error) {
-	bad := new(badOrder)
-	if !errors.As(err, &bad) {
-		a.fail(w, r, err, problem.Text{})
-		return
+var notPositive = problem.Text{EN: `"quantity" must be greater than 0.`, JA: `"quantity" は 1 以上でなければなりません。`}
+
+// readBody returns the members of a request's body, or answers what is wrong with it.
+func (f refuser) readBody(w http.ResponseWriter, r *http.Request, members []member) (read *fields, ok bool) {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/json" {
+		w.Header().Set("Accept-Post", "application/json")
+		f.refuse(w, r, mediaTypeUnsupported, problem.Text{})
+		return nil, false
 	}
-	a.refuse(w, r, bad.kind, bad.detail)
+	body, err := io.ReadAll(r.Body) // bounded by the Manager, which has read it before
+	if err == nil {
+		read, err = parseBody(body, members)
+	}
+	if bad := new(badBody); errors.As(err, &bad) {
+		f.refuse(w, r, bad.kind, bad.detail)
+	} else if err != nil {
+		f.fail(w, r, err, problem.Text{})
+	}
+	return read, err == nil
 }
 
 // fail answers a fault of ours, without saying more of it than whether it may pass. The log has the rest. detail, if it
 // is not empty, says what the client can do.
-func (a *api) fail(w http.ResponseWriter, r *http.Request, err error, detail problem.Text) {
+func (f refuser) fail(w http.ResponseWriter, r *http.Request, err error, detail problem.Text) {
 	blame(r.Context(), err)
 	k := internalFault
 	if errors.Is(err, errUnreachable) {
 		k = databaseUnreachable
 	}
-	a.refuse(w, r, k, detail)
+	f.refuse(w, r, k, detail)
 }

@@ -25,40 +25,49 @@ type page struct {
 	Next         string  `json:"next,omitempty"` // where the next page is; absent on the last
 }
 
-// list answers with the newest reservations, or with those before the cursor, which is the last id of the page before.
+// list answers with a page of the reservations.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
+	entries, next, ok := readPage(a.refuser, w, r, a.office.list, func(e entry) int64 { return e.ID })
+	if ok {
+		writeJSON(w, http.StatusOK, page{entries, next})
+	}
+}
+
+// readPage returns the newest entries of a list, or those before the cursor, which is the last id of the page before, and
+// where the next page is. If there are none to be had, it answers why.
+func readPage[T any](f refuser, w http.ResponseWriter, r *http.Request,
+	list func(ctx context.Context, before int64, limit int) ([]T, error), id func(T) int64) (entries []T, next string, ok bool) {
 	query := r.URL.Query()
 	limit, ok := parameter(query, "limit", defaultLimit, maxLimit)
 	if !ok {
-		a.refuse(w, r, parameterInvalid, text(`"limit" must be a number from 1 to %d.`, `"limit" は 1 以上 %d 以下の数でなければなりません。`, maxLimit))
-		return
+		f.refuse(w, r, parameterInvalid, text(`"limit" must be a number from 1 to %d.`, `"limit" は 1 以上 %d 以下の数でなければなりません。`, maxLimit))
+		return nil, "", false
 	}
 	before, ok := parameter(query, "cursor", math.MaxInt64, math.MaxInt64)
 	if !ok {
-		a.refuse(w, r, parameterInvalid, text(`"cursor" is not one of ours; follow "next" from page to page.`, `"cursor" が正しくありません。各ページの "next" をたどってください。`))
-		return
+		f.refuse(w, r, parameterInvalid, text(`"cursor" is not one of ours; follow "next" from page to page.`, `"cursor" が正しくありません。各ページの "next" をたどってください。`))
+		return nil, "", false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	entries, err := a.office.list(ctx, before, int(limit)+1) // one more tells whether there is a next page
+	entries, err := list(ctx, before, int(limit)+1) // one more tells whether there is a next page
 	if err != nil {
-		a.failReading(w, r, err)
-		return
+		f.failReading(w, r, err)
+		return nil, "", false
 	}
-	p := page{Reservations: entries}
 	if len(entries) > int(limit) {
-		p.Reservations = entries[:limit]
-		next := url.Values{"cursor": {strconv.FormatInt(p.Reservations[limit-1].ID, 10)}}
+		entries = entries[:limit]
+		values := url.Values{"cursor": {strconv.FormatInt(id(entries[limit-1]), 10)}}
 		if query.Has("limit") {
-			next.Set("limit", strconv.FormatInt(limit, 10))
+			values.Set("limit", strconv.FormatInt(limit, 10))
 		}
-		p.Next = "/reservations?" + next.Encode()
+		next = r.URL.Path + "?" + values.Encode()
 	}
-	if p.Reservations == nil {
-		p.Reservations = []entry{} // not null
+	if entries == nil {
+		entries = []T{} // not null
 	}
 	w.Header().Set("Link", serviceDesc)
-	writeJSON(w, http.StatusOK, p)
+	return entries, next, true
 }
 
 // parameter returns a query parameter that is a number from 1 to top.
@@ -72,28 +81,33 @@ func parameter(query url.Values, name string, fallback, top int64) (n int64, ok 
 
 // get answers with one reservation.
 func (a *api) get(w http.ResponseWriter, r *http.Request) {
+	readOne(a.refuser, w, r, a.office.get, noReservation)
+}
+
+// readOne answers with what the path names by its id, or with the problem that there is none.
+func readOne[T any](f refuser, w http.ResponseWriter, r *http.Request, get func(ctx context.Context, id int64) (T, error), none *kind) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || strconv.FormatInt(id, 10) != r.PathValue("id") { // +1 and 01 are not other names of 1
-		a.refuse(w, r, noReservation, problem.Text{})
+		f.refuse(w, r, none, problem.Text{})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	e, err := a.office.get(ctx, id)
+	e, err := get(ctx, id)
 	switch {
 	case errors.Is(err, errNoEntry):
-		a.refuse(w, r, noReservation, problem.Text{})
+		f.refuse(w, r, none, problem.Text{})
 	case err != nil:
-		a.failReading(w, r, err)
+		f.failReading(w, r, err)
 	default:
 		writeJSON(w, http.StatusOK, e)
 	}
 }
 
 // failReading is fail for an answer that was only to be read.
-func (a *api) failReading(w http.ResponseWriter, r *http.Request, err error) {
+func (f refuser) failReading(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // it failed because the client left; there is nobody to answer
 	}
-	a.fail(w, r, err, text("Send the request again later.", "しばらくしてから、もう一度送ってください。"))
+	f.fail(w, r, err, text("Send the request again later.", "しばらくしてから、もう一度送ってください。"))
 }

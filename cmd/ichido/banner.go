@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// banner is what serve prints when it is ready: where, what, and two commands to try.
+// banner is what serve prints when it is ready: where, what, and commands to try.
 func banner(o serveOptions, where string, addr net.Addr) string {
 	base := baseURL(o.addr, addr)
 	inProgress := "reject: a duplicate of a running request gets 409 at once"
@@ -23,6 +23,13 @@ func banner(o serveOptions, where string, addr net.Addr) string {
 	if o.work > 0 {
 		fmt.Fprintf(&b, "  work         takes %s\n", short(o.work))
 	}
+	finish := "when they are sent again"
+	if o.finishEvery > 0 {
+		finish = "looked for every " + short(o.finishEvery)
+	}
+	fmt.Fprintf(&b, "  payments     by %s\n", o.pay)
+	fmt.Fprintf(&b, "  mails        go to %s\n", o.mailbox)
+	fmt.Fprintf(&b, "  orders       of a process that died go on after %s, %s\n", short(o.lease), finish)
 	token := ""
 	if len(o.token) > 0 {
 		token = `-H "Authorization: Bearer $TOKEN" `
@@ -30,10 +37,12 @@ func banner(o serveOptions, where string, addr net.Addr) string {
 	}
 	fmt.Fprintf(&b, `
 Reserve a projector; send it twice, and it is reserved once:
-  curl -i %s/reservations %s-H 'Content-Type: application/json' -H 'Idempotency-Key: "%s"' -d '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}'
+  curl -i %[1]s/reservations %[2]s-H 'Content-Type: application/json' -H 'Idempotency-Key: "%[3]s"' -d '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}'
 See what is reserved:
-  curl %s%s/reservations
-`, base, token, uuid(), token, base)
+  curl %[2]s%[1]s/reservations
+Order copy paper; it is charged and mailed once (needs a payment provider: ichido fakepay):
+  curl -i %[1]s/orders %[2]s-H 'Content-Type: application/json' -H 'Idempotency-Key: "%[4]s"' -d '{"item_code":"PP-500","quantity":2,"ordered_by":"taro","card":"visa"}'
+`, base, token, uuid(), uuid())
 	return b.String()
 }
 

@@ -21,25 +21,31 @@ func TestCommandsOfTheBannerWorkAsPrinted(t *testing.T) {
 
 func testBanner(t *testing.T, program string, flags []string) {
 	onBoth(t, func(t *testing.T, location string) {
-		p := serveProcess(t, program, append([]string{"--db", location}, flags...)...)
+		pay := fakepayProcess(t, program)
+		p := serveProcess(t, program, append([]string{"--db", location, "--pay", pay.url, "--mailbox", filepath.Join(t.TempDir(), "mails")}, flags...)...)
 		var commands []string
-		until(t, "two commands to try", func() bool {
+		until(t, "the commands to try", func() bool {
 			commands = nil
 			for line := range strings.Lines(p.stdout.String()) {
 				if command, ok := strings.CutPrefix(line, "  curl "); ok && strings.HasSuffix(line, "\n") {
 					commands = append(commands, "curl -sS "+command)
 				}
 			}
-			return len(commands) == 2
+			return len(commands) == 3
 		})
-		for i, want := range []struct{ in, out string }{
-			{"HTTP/1.1 201 Created", "Idempotent-Replayed"},
-			{"Idempotent-Replayed: true", "problem"},
-			{`{"reservations":[{"id":1,"item_code":"PJ-001","quantity":1,"reserved_by":"taro",`, `"id":2`},
+		for _, want := range []struct {
+			command int
+			in, out string
+		}{
+			{0, "HTTP/1.1 201 Created", "Idempotent-Replayed"},
+			{0, "Idempotent-Replayed: true", "problem"},
+			{1, `{"reservations":[{"id":1,"item_code":"PJ-001","quantity":1,"reserved_by":"taro",`, `"id":2`},
+			{2, "HTTP/1.1 201 Created", "Idempotent-Replayed"},
+			{2, "Idempotent-Replayed: true", "problem"},
 		} {
-			out, err := exec.Command("sh", "-c", commands[max(0, i-1)]).CombinedOutput()
+			out, err := exec.Command("sh", "-c", commands[want.command]).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), want.in) || strings.Contains(string(out), want.out) {
-				t.Errorf("%s: %v\n%s", commands[max(0, i-1)], err, out)
+				t.Errorf("%s: %v\n%s", commands[want.command], err, out)
 			}
 		}
 	})

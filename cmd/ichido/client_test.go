@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,9 @@ type testServer struct {
 	url  string
 	logs *logs
 	doc  *testDoc // nil for a server in another process
+
+	service *service
+	mailbox string // path
 }
 
 // serveAPI serves a database until the test ends. work may be nil.
@@ -30,11 +34,18 @@ func serveAPI(t *testing.T, db *database, o serveOptions, work *gate) *testServe
 	if o.lang == "" {
 		o.lang = "en"
 	}
-	handler, err := newHandler(db, o, work.pass, newLogger(s.logs))
+	if o.pay == "" {
+		o.pay = "http://localhost:1" // nobody is there
+	}
+	if o.mailbox == "" {
+		o.mailbox = filepath.Join(t.TempDir(), "mailbox.jsonl")
+	}
+	service, err := newService(t.Context(), db, o, work.pass, newLogger(s.logs))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
+	s.service, s.mailbox = service, o.mailbox
+	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	s.doc = fetchDoc(s)

@@ -96,6 +96,20 @@ func short(d time.Duration) string {
 	return text
 }
 
+// secretFlag is the value of a flag that is a secret. It refuses nothing, since the errors of flags repeat the value.
+type secretFlag struct{ value *string }
+
+var _ pflag.Value = secretFlag{}
+
+func (s secretFlag) String() string { return "" } // not to be printed
+
+func (s secretFlag) Set(text string) error {
+	*s.value = text
+	return nil
+}
+
+func (s secretFlag) Type() string { return "secret" }
+
 // choiceFlag is the value of a flag that is one of a few words.
 type choiceFlag struct {
 	value *string

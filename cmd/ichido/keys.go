@@ -132,18 +132,21 @@ type entryJSON struct {
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 	LeaseUntil  time.Time `json:"lease_until,omitzero"`
+	Owner       string    `json:"owner,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
+	MaxAttempts int       `json:"max_attempts,omitempty"`
 	Rerun       bool      `json:"rerun,omitempty"`
 	Asked       int       `json:"asked,omitempty"`
 	Resumes     bool      `json:"resumes,omitempty"`
 	Steps       []string  `json:"steps,omitempty"`
+	Finishes    bool      `json:"finishes,omitempty"`
 }
 
 func newEntryJSON(e *ichido.Entry) entryJSON {
 	j := entryJSON{Key: e.Key, Scope: e.Scope, State: stateName(e.State), Route: e.Route, Status: e.Status,
 		Fingerprint: fmt.Sprintf("%x", e.Fingerprint), CreatedAt: e.CreatedAt.UTC(), ExpiresAt: e.ExpiresAt.UTC(),
-		LeaseUntil: e.LeaseUntil.UTC(), Attempts: e.Attempts, Rerun: e.Rerun, Asked: e.Asked,
-		Resumes: e.Resumes, Steps: e.Steps}
+		LeaseUntil: e.LeaseUntil.UTC(), Owner: e.Owner, Attempts: e.Attempts, MaxAttempts: e.MaxAttempts, Rerun: e.Rerun,
+		Asked: e.Asked, Resumes: e.Resumes, Steps: e.Steps, Finishes: e.Finishes}
 	if e.State == ichido.Completed {
 		j.BodySize = &e.BodySize
 	}

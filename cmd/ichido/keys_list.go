@@ -39,9 +39,10 @@ how to go on. The age of a completed key counts from its completion, else from i
 are listed until they are purged.
 
 With --json it prints a page as {"keys":[…],"next":"…"}: next is for --after, and not there on the last page. A key is
-{"key","scope","state","route","status","body_size","fingerprint","created_at","expires_at","lease_until","attempts",
-"rerun","asked"}; state is completed, in_progress or unknown, and what does not apply is left out. With --all --json it
-prints each key on a line of its own, without a page around.
+{"key","scope","state","route","status","body_size","fingerprint","created_at","expires_at","lease_until","owner",
+"attempts","max_attempts","rerun","asked","resumes","finishes"}; state is completed, in_progress or unknown, and what does
+not apply is left out. owner names the process that holds the lease, or held it last; finishes says that the request is kept.
+With --all --json it prints each key on a line of its own, without a page around.
 
 ` + exitCodes,
 		Example: `  ichido keys list --state unknown,in-progress

@@ -28,7 +28,7 @@ func newKeysShowCommand() *cobra.Command {
 Values of header fields and the body may be private. They are printed with --reveal only. A body that was encrypted cannot
 be revealed: that takes the secret of the service.
 
-With --json it prints the members of ichido keys list --json, and "header_names", "settlements":[{"how","by","reason",
+With --json it prints the members of ichido keys list --json, and "steps", "header_names", "settlements":[{"how","by","reason",
 "at"}] with how being done, not_done or deleted; with --reveal also "header":{"Name":["value"]} and "body", or, where it is
 not UTF-8, "body_base64". The state is unregistered if there is no record, only settlements.
 
@@ -171,6 +171,8 @@ func (s *shown) state() string {
 		return "no record: the key is free"
 	case e.State == ichido.Unknown:
 		return "unknown: nobody has said yet whether its operation took effect"
+	case e.State == ichido.InProgress && e.MaxAttempts > 0 && e.Attempts >= e.MaxAttempts:
+		return "in progress; this is its last attempt: when its lease is over, the key is unknown"
 	case e.State == ichido.InProgress && e.Resumes:
 		return "in progress; when its lease is over, the next request with the key resumes after the last step"
 	case e.State == ichido.InProgress && e.Rerun:
@@ -193,13 +195,30 @@ func (s *shown) lines(line func(label, text string)) {
 	if !e.LeaseUntil.IsZero() {
 		line("Lease until", moment(e.LeaseUntil))
 	}
+	switch {
+	case e.Owner == "":
+	case time.Until(e.LeaseUntil) > 0:
+		line("Run by", display(e.Owner))
+	default:
+		line("Last run by", display(e.Owner))
+	}
 	if e.Attempts > 0 {
-		line("Attempts", strconv.Itoa(e.Attempts))
+		attempts := strconv.Itoa(e.Attempts)
+		if e.MaxAttempts > 0 {
+			attempts += " of at most " + strconv.Itoa(e.MaxAttempts)
+		}
+		line("Attempts", attempts)
 	}
 	if e.Resumes {
 		line("Steps", display(strings.Join(append([]string{strconv.Itoa(len(e.Steps)) + " kept"}, e.Steps...), ", ")))
 	}
-	if e.Asked > 0 {
+	if e.Finishes {
+		line("Request", "kept, so that the operation can be finished without its client")
+	}
+	switch {
+	case e.Asked > 0 && e.Finishes:
+		line("Taken up", strconv.Itoa(e.Asked)+" times, to finish it or to ask a Resolver")
+	case e.Asked > 0:
 		line("Resolver", "asked "+strconv.Itoa(e.Asked)+" times")
 	}
 	kept := moment(e.ExpiresAt)

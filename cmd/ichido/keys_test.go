@@ -499,6 +499,58 @@ func TestKeysThatWouldRunAgainCanBeSettled(t *testing.T) {
 	})
 }
 
+// Who is at a key, or was at it last, how often it may be tried, and that its request is kept, but not the request.
+func TestWhoRunsAKeyIsShown(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		db := open(t, location)
+		claim := func(token int64, owner string, limit int) ichido.Attempt {
+			t.Helper()
+			attempt, err := begin(t.Context(), db, "s", "k", ichido.Lease{Token: token, Rerun: true, Owner: owner, MaxAttempts: limit, Request: []byte("private-request")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return attempt
+		}
+		lines := func(want ...string) {
+			t.Helper()
+			r := keysCommand(t, location, "show", "k")
+			for _, w := range want {
+				if !slices.ContainsFunc(strings.Split(r.stdout, "\n"), func(line string) bool { return strings.Join(strings.Fields(line), " ") == w }) {
+					t.Errorf("no line %q in\n%s%s", w, r.stdout, r.stderr)
+				}
+			}
+			if all := r.stdout + keysCommand(t, location, "show", "k", "--json", "--reveal").stdout; strings.Contains(all, "private-request") {
+				t.Errorf("the request is printed:\n%s", all)
+			}
+		}
+		fail := func(attempt ichido.Attempt) {
+			t.Helper()
+			if err := attempt.Abandon(t.Context(), errors.New("failed")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attempt := claim(7, "blue:1", 0)
+		lines("Run by blue:1", "Attempts 1", "Request kept, so that the operation can be finished without its client")
+		fail(attempt)
+		lines("Last run by blue:1")
+		attempt = claim(8, "green\x1b[31m:2", 2)
+		lines(`Run by "green\x1b[31m:2"`, "Attempts 2 of at most 2",
+			"State in progress; this is its last attempt: when its lease is over, the key is unknown")
+		fail(attempt)
+		lines("State unknown: nobody has said yet whether its operation took effect")
+		var shown shownJSON
+		keysJSON(t, location, &shown, "show", "k")
+		if shown.Owner != "green\x1b[31m:2" || shown.Attempts != 2 || shown.MaxAttempts != 2 || !shown.Finishes || shown.State != "unknown" {
+			t.Errorf("%+v", shown)
+		}
+		keysCommand(t, location, "resolve", "k", "--status", "204", "--reason", "seen")
+		shown = shownJSON{}
+		if keysJSON(t, location, &shown, "show", "k"); shown.Finishes || shown.Owner == "" {
+			t.Errorf("%+v", shown)
+		}
+	})
+}
+
 // A database's password is not repeated in a command to copy.
 func TestCommandsToCopyHaveNoPassword(t *testing.T) {
 	cmd := newKeysListCommand()

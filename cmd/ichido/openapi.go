@@ -34,7 +34,11 @@ func newOpenAPICommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := describeAPI(once.KeyPolicy(), o.lang, known.needed())
+			orders, err := once.With(o.ordersConfig)
+			if err != nil {
+				return err
+			}
+			out, err := describeAPI(once.KeyPolicy(), orders.KeyPolicy(), o.lang, known.needed())
 			if err != nil {
 				return err
 			}
@@ -54,15 +58,15 @@ func (a *api) describe(w http.ResponseWriter, r *http.Request) {
 
 type object = map[string]any
 
-// describeAPI returns the OpenAPI document of the API under a policy.
-func describeAPI(policy ichido.KeyPolicy, lang string, withTokens bool) ([]byte, error) {
-	d := describer{policy: policy, withTokens: withTokens}
+// describeAPI returns the OpenAPI document of the API under the policies of reservations and of orders.
+func describeAPI(reservations, orders ichido.KeyPolicy, lang string, withTokens bool) ([]byte, error) {
+	d := describer{policy: orders, withTokens: withTokens} // which has the problems of both
 	doc := object{
 		"openapi": "3.1.0",
 		"info": object{
-			"title":   "Reservations of equipment",
+			"title":   "Reservations and orders of equipment",
 			"version": version(),
-			"description": "Makes reservations, each of which takes effect once for its key. " +
+			"description": "Takes reservations and orders, each of which takes effect once for its key. " +
 				"Problems are in English or Japanese by `Accept-Language`, else in " + pageLanguage[lang] + "; each type leads to its documentation.",
 			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
@@ -70,10 +74,15 @@ func describeAPI(policy ichido.KeyPolicy, lang string, withTokens bool) ([]byte,
 		"paths":      d.paths(),
 		"components": d.components(),
 	}
-	if err := openapi.Decorate(doc, policy, http.MethodPost, "/reservations"); err != nil {
-		return nil, err
+	for _, route := range []struct {
+		path   string
+		policy ichido.KeyPolicy
+	}{{"/reservations", reservations}, {"/orders", orders}} {
+		if err := openapi.Decorate(doc, route.policy, http.MethodPost, route.path); err != nil {
+			return nil, err
+		}
+		completeExamples(doc, route.path, route.policy)
 	}
-	completeExamples(doc)
 	out, err := json.MarshalIndent(doc, "", "  ")
 	return append(out, '\n'), err
 }

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"github.com/ichido-dev/ichido"
 	"slices"
+
+	"github.com/ichido-dev/ichido"
 )
 
 // A describer makes the parts of the document that the library does not know.
@@ -12,22 +13,41 @@ type describer struct {
 }
 
 func (d describer) paths() object {
-	id := object{"name": "id", "in": "path", "required": true, "description": "The number of the reservation.", "schema": object{"$ref": "#/components/schemas/ID"}}
+	id := func(of string) object {
+		return object{"name": "id", "in": "path", "required": true, "description": "The number of the " + of + ".", "schema": object{"$ref": "#/components/schemas/ID"}}
+	}
 	page := object{"text/html": object{"schema": object{"type": "string"}}}
 	lang := object{"name": "lang", "in": "query", "description": "The language; without it, by `Accept-Language`.", "schema": object{"type": "string", "enum": []any{"en", "ja"}}}
 	name := object{"name": "name", "in": "path", "required": true, "description": "The code of a problem.", "schema": object{"type": "string", "enum": d.codes()}}
 	anyJSON := object{"application/json": object{"schema": object{"type": "object"}}}
 	return object{
 		"/reservations": object{
-			"get":  d.secured(d.list()),
-			"post": d.secured(d.create()),
+			"get":  d.secured(list("listReservations", "reservations", "Page")),
+			"post": d.secured(create()),
 		},
 		"/reservations/{id}": object{"get": d.secured(object{
 			"operationId": "getReservation",
 			"summary":     "Read a reservation",
-			"parameters":  []any{id},
+			"parameters":  []any{id("reservation")},
 			"responses": responses("200", object{"description": "The reservation.", "content": content("Entry")},
 				noReservation, internalFault, databaseUnreachable),
+		})},
+		"/items": object{"get": d.secured(object{
+			"operationId": "listItems",
+			"summary":     "List what can be ordered",
+			"responses": responses("200", object{"description": "All items.", "content": content("Items")},
+				internalFault, databaseUnreachable),
+		})},
+		"/orders": object{
+			"get":  d.secured(list("listOrders", "orders", "OrderPage")),
+			"post": d.secured(placeOrder()),
+		},
+		"/orders/{id}": object{"get": d.secured(object{
+			"operationId": "getOrder",
+			"summary":     "Read how far an order has got",
+			"parameters":  []any{id("order")},
+			"responses": responses("200", object{"description": "The order.", "content": content("OrderEntry")},
+				noOrder, internalFault, databaseUnreachable),
 		})},
 		"/healthz": object{"get": object{
 			"operationId": "getHealth",
@@ -61,22 +81,22 @@ func (d describer) paths() object {
 	}
 }
 
-func (d describer) list() object {
+func list(operation, what, page string) object {
 	return object{
-		"operationId": "listReservations",
-		"summary":     "List the reservations, the newest first",
+		"operationId": operation,
+		"summary":     "List the " + what + ", the newest first",
 		"parameters": []any{
 			object{"name": "limit", "in": "query", "description": "How many there are on a page at most.",
 				"schema": object{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
 			object{"name": "cursor", "in": "query", "description": "Where the page begins; follow `next` from page to page.",
 				"schema": object{"type": "integer", "format": "int64", "minimum": 1}},
 		},
-		"responses": responses("200", object{"description": "A page of the list.", "content": content("Page")},
+		"responses": responses("200", object{"description": "A page of the list.", "content": content(page)},
 			parameterInvalid, internalFault, databaseUnreachable),
 	}
 }
 
-func (d describer) create() object {
+func create() object {
 	return object{
 		"operationId": "createReservation",
 		"summary":     "Make a reservation, once for each key",
@@ -87,6 +107,22 @@ func (d describer) create() object {
 				"description": "The path of the reservation.", "schema": object{"type": "string", "format": "uri-reference"}}},
 			"content": content("Created"),
 		}, notJSON, memberInvalid, mediaTypeUnsupported, internalFault, databaseUnreachable),
+	}
+}
+
+func placeOrder() object {
+	return object{
+		"operationId": "createOrder",
+		"summary":     "Order an item, charge the card and send a mail, once for each key",
+		"description": "If the server dies half-way, or answers 5xx, the same request with the same key goes on where it stopped.",
+		"requestBody": object{"required": true, "content": content("Order")},
+		"responses": responses("201", object{
+			"description": "The order is paid and confirmed, now or, on a replay, before.",
+			"headers": object{"Location": object{
+				"description": "The path of the order.", "schema": object{"type": "string", "format": "uri-reference"}}},
+			"content": content("Ordered"),
+		}, notJSON, memberInvalid, itemUnknown, cardDeclined, outOfStock, mediaTypeUnsupported,
+			internalFault.saying(goesOn), databaseUnreachable.saying(goesOn), paymentUnavailable),
 	}
 }
 
@@ -104,7 +140,7 @@ func (d describer) secured(operation object) object {
 
 func (d describer) codes() []any {
 	var codes []string
-	for _, doc := range problemDocs(d.policy) {
+	for _, doc := range problemDocs(d.policy, kinds) {
 		codes = append(codes, doc.Code)
 	}
 	slices.Sort(codes)

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
-	"github.com/ichido-dev/ichido/internal/problem"
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/ichido-dev/ichido"
+	"github.com/ichido-dev/ichido/internal/problem"
+	"github.com/ichido-dev/ichido/openapi"
 )
 
 // responses returns one successful response and those of problems.
@@ -19,6 +22,12 @@ func responses(status string, success object, problems ...*kind) object {
 		out[strconv.Itoa(status)] = problemResponse(problems)
 	}
 	return out
+}
+
+// saying returns a kind with another detail.
+func (k kind) saying(detail problem.Text) *kind {
+	k.detail = detail
+	return &k
 }
 
 // problemResponse describes the problems of one status as the library describes its own.
@@ -55,9 +64,9 @@ func unchanged(responses object) object {
 }
 
 // completeExamples puts the library's examples beside ours in the responses of a POST that have both.
-func completeExamples(doc object) {
-	shared := doc["components"].(object)["responses"].(object)
-	responses := doc["paths"].(object)["/reservations"].(object)["post"].(object)["responses"].(object)
+func completeExamples(doc object, path string, policy ichido.KeyPolicy) {
+	shared := openapi.Components(policy)["responses"].(object)
+	responses := doc["paths"].(object)[path].(object)["post"].(object)["responses"].(object)
 	for status, r := range responses {
 		ours, theirs := examplesOf(r), examplesOf(shared["Idempotency"+status])
 		if ours != nil {

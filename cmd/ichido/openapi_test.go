@@ -138,7 +138,7 @@ func TestOpenAPIFollowsTheFlags(t *testing.T) {
 	}
 	for path, item := range set.doc.Paths {
 		for method, operation := range item {
-			if guarded := strings.HasPrefix(path, "/reservations"); guarded != (len(operation.Security) == 1) || guarded != (operation.Responses["401"] != nil) {
+			if guarded := strings.HasPrefix(path, "/reservations") || strings.HasPrefix(path, "/orders") || path == "/items"; guarded != (len(operation.Security) == 1) || guarded != (operation.Responses["401"] != nil) {
 				t.Errorf("%s %s: %+v", method, path, operation)
 			}
 		}
@@ -168,6 +168,9 @@ func TestDescriptionsAreForEverybody(t *testing.T) {
 	a := s.do("GET", "/.well-known/idempotency", "")
 	if err := json.Unmarshal([]byte(a.body), &policy); err != nil || policy.Header != "Idempotency-Key" || policy.Retention != "PT1H" || len(policy.Problems) == 0 {
 		t.Errorf("%+v: %v", policy, err)
+	}
+	if !strings.Contains(a.body, `"/problems/attempt-repeatable"`) {
+		t.Error("the policy lacks the problems of lease mode, which orders can meet")
 	}
 	if a := s.do("GET", "/nowhere", ""); !slices.Contains(a.header.Values("Link"), serviceDesc) {
 		t.Errorf("Link %q", a.header.Values("Link"))

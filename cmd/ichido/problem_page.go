@@ -41,8 +41,8 @@ type problemDoc struct {
 	problemText
 }
 
-// problemDocs describes all problems that the API has: the library's under the policy, then its own, by status.
-func problemDocs(policy ichido.KeyPolicy) []problemDoc {
+// problemDocs describes all problems that an API has: the library's under the policy, then its own kinds, by status.
+func problemDocs(policy ichido.KeyPolicy, kinds []*kind) []problemDoc {
 	var docs []problemDoc
 	for _, rules := range policy.Problems {
 		d := problemDoc{Code: rules.Code, Status: rules.Status, Retryable: rules.Retryable, RetryAfter: rules.RetryAfter,
@@ -112,14 +112,14 @@ func (p problemPage) render() document {
 }
 
 // problem answers with the page of a problem, or of all, in the language of ?lang= or of the client.
-func (a *api) problem(w http.ResponseWriter, r *http.Request) {
+func (f refuser) problem(w http.ResponseWriter, r *http.Request) {
 	lang := r.URL.Query().Get("lang")
 	if lang != "en" && lang != "ja" {
-		lang = problem.Language(r.Header.Get("Accept-Language"), a.language)
+		lang = problem.Language(r.Header.Get("Accept-Language"), f.language)
 	}
-	page, ok := a.pages[[2]string{lang, r.PathValue("name")}]
+	page, ok := f.pages[[2]string{lang, r.PathValue("name")}]
 	if !ok {
-		a.refuse(w, r, noResource, text("There is no problem of this name; /problems/ lists all.", "この名前のエラーはありません。一覧は /problems/ にあります。"))
+		f.refuse(w, r, noResource, text("There is no problem of this name; /problems/ lists all.", "この名前のエラーはありません。一覧は /problems/ にあります。"))
 		return
 	}
 	h := w.Header()

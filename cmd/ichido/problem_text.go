@@ -208,11 +208,39 @@ var problemTexts = map[string]problemText{
 			JA: "本文を直してください。記録は残っていないので、同じキーを使えます。"}},
 	"member-invalid": {
 		problem.Text{
-			EN: "A member of the body breaks a rule; the member detail says which. item_code and reserved_by are texts of 1 to 200 characters, quantity is an integer greater than 0. Nothing was done.",
-			JA: "本文の項目が規則に合いません。項目と規則は detail にあります。item_code と reserved_by は 1〜200 文字の文字列、quantity は 1 以上の整数です。何も実行していません。"},
+			EN: "A member of the body breaks a rule; the member detail says which. Numbers are integers greater than 0, texts have 1 to 200 characters. Nothing was done.",
+			JA: "本文の項目が規則に合いません。項目と規則は detail にあります。数は 1 以上の整数、文字列は 1〜200 文字です。何も実行していません。"},
 		problem.Text{
 			EN: "Correct the body. The same key may be used, since it has no record.",
 			JA: "本文を直してください。記録は残っていないので、同じキーを使えます。"}},
+	"item-unknown": {
+		problem.Text{
+			EN: "The item_code of the order is not that of an item of the office. Nothing was reserved or charged.",
+			JA: "注文の item_code に当たる品目がありません。在庫の確保も請求もしていません。"},
+		problem.Text{
+			EN: "Take the code from GET /items, and send it as a new operation with a new key: this answer is kept under the old one.",
+			JA: "GET /items にあるコードを使い、新しい操作として新しいキーで送ってください。元のキーにはこの結果が保存されています。"}},
+	"card-declined": {
+		problem.Text{
+			EN: "The payment provider declined the card. Nothing was charged, and the stock that the order had taken was given back.",
+			JA: "決済サービスがカードを承認しませんでした。請求はしておらず、注文で確保した在庫は戻しました。"},
+		problem.Text{
+			EN: "Order again with another card and a new key: this answer is kept under the old one.",
+			JA: "別のカードで、新しいキーを使って注文し直してください。元のキーにはこの結果が保存されています。"}},
+	"out-of-stock": {
+		problem.Text{
+			EN: "Less is left of the item than was ordered; the member detail says how much. Nothing was reserved or charged.",
+			JA: "注文された数だけの在庫がありません。残りの数は detail にあります。在庫の確保も請求もしていません。"},
+		problem.Text{
+			EN: "Order less, or later, with a new key: this answer is kept under the old one.",
+			JA: "数を減らすか、時間を置いて、新しいキーで注文してください。元のキーにはこの結果が保存されています。"}},
+	"payment-unavailable": {
+		problem.Text{
+			EN: "The payment provider does not answer, or answers with a failure. The stock is reserved. Whether the card was charged will be found out by the next attempt; it is not charged twice.",
+			JA: "決済サービスが応答しないか、障害を返しています。在庫は確保されています。請求されたかどうかは次の試行で分かります。二重に請求されることはありません。"},
+		problem.Text{
+			EN: "Send the same request again later with the same key: the order goes on where it stopped, and gets its answer. The server goes on by itself as well, if it is set up to. A new key would be a second order.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。止まったところから注文が進み、結果が返ります。設定されていれば、サーバーも自分で続きを進めます。新しいキーを使うと、別の注文になります。"}},
 	"parameter-invalid": {
 		problem.Text{
 			EN: "A query parameter is not one that the list takes: limit is 1 to 200, cursor comes from the member next of the page before.",
@@ -241,6 +269,13 @@ var problemTexts = map[string]problemText{
 		problem.Text{
 			EN: "Take the number from an answer to POST /reservations or from the list, GET /reservations.",
 			JA: "番号は POST /reservations の結果か、一覧 GET /reservations にあるものを使ってください。"}},
+	"no-order": {
+		problem.Text{
+			EN: "No order has this number.",
+			JA: "この番号の注文はありません。"},
+		problem.Text{
+			EN: "Take the number from an answer to POST /orders or from the list, GET /orders.",
+			JA: "番号は POST /orders の結果か、一覧 GET /orders にあるものを使ってください。"}},
 	"method-not-allowed": {
 		problem.Text{
 			EN: "The path is there, but not with this method.",
@@ -257,16 +292,46 @@ var problemTexts = map[string]problemText{
 			JA: "JSON を Content-Type: application/json を付けて送ってください。同じキーを使えます。"}},
 	"internal-fault": {
 		problem.Text{
-			EN: "The server failed while handling the request. Nothing was left.",
-			JA: "リクエストの処理中にサーバーで障害が発生しました。何も残っていません。"},
+			EN: "The server failed while handling the request. Of a reservation nothing was left; what was done of an order is kept, and is not done twice.",
+			JA: "リクエストの処理中にサーバーで障害が発生しました。予約の場合は何も残っていません。注文の場合は済んだ部分が残っており、二重になることはありません。"},
 		problem.Text{
 			EN: "Send the same request again later, a POST with the same key. If it fails again, the operator finds the cause in the log, under the id in the member instance.",
 			JA: "しばらくしてから、同じリクエストを(POST は同じキーで)送ってください。繰り返し失敗する場合、原因は運用者がログで、instance の id から探せます。"}},
 	"database-unreachable": {
 		problem.Text{
-			EN: "The database cannot be reached, or has no room or time. Of a POST, nothing was left.",
-			JA: "データベースに接続できないか、空きや時間がありません。POST の場合、何も残っていません。"},
+			EN: "The database cannot be reached, or has no room or time. Of a reservation nothing was left; what was done of an order is kept, and is not done twice.",
+			JA: "データベースに接続できないか、空きや時間がありません。予約の場合は何も残っていません。注文の場合は済んだ部分が残っており、二重になることはありません。"},
 		problem.Text{
 			EN: "Send the same request again later, a POST with the same key.",
 			JA: "しばらくしてから、同じリクエストを(POST は同じキーで)送ってください。"}},
+
+	// of the payment provider
+	"switch-invalid": {
+		problem.Text{
+			EN: "The provider misbehaves by switches, and does not know this one, or not this value. The member detail says why. Nothing was changed.",
+			JA: "スイッチの名前か値が正しくありません。理由は detail にあります。何も変更していません。"},
+		problem.Text{
+			EN: "Send some of the members that GET /switches shows: slow is a length of time, the others are shares from 0 to 1.",
+			JA: "GET /switches にある項目を送ってください。slow は時間の長さ、ほかは 0 から 1 の割合です。"}},
+	"no-charge": {
+		problem.Text{
+			EN: "No charge has this id.",
+			JA: "この ID の請求はありません。"},
+		problem.Text{
+			EN: "Take the id from an answer to POST /charges or from the list, GET /charges.",
+			JA: "ID は POST /charges の結果か、一覧 GET /charges にあるものを使ってください。"}},
+	"provider-failed": {
+		problem.Text{
+			EN: "The provider failed, perhaps after it had charged the card.",
+			JA: "決済サービスで障害が発生しました。すでに請求した可能性があります。"},
+		problem.Text{
+			EN: "Send the same request again with the same key: if the card was charged, the answer of that comes. A new key may charge it twice.",
+			JA: "同じキーで同じリクエストを送ってください。請求済みなら、その結果が返ります。新しいキーを使うと、二重に請求されるおそれがあります。"}},
+	"provider-down": {
+		problem.Text{
+			EN: "The provider does not work at the moment. Nothing was charged.",
+			JA: "決済サービスは現在停止中です。請求はしていません。"},
+		problem.Text{
+			EN: "Send the same request again later with the same key.",
+			JA: "しばらくしてから、同じキーで同じリクエストを送ってください。"}},
 }

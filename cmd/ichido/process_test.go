@@ -30,7 +30,7 @@ func installProgram(t testing.TB) (dir string) {
 	return dir
 }
 
-// A process is a running ichido serve.
+// A process is a running ichido serve or ichido fakepay.
 type process struct {
 	url    string
 	stdout logs
@@ -51,15 +51,15 @@ func startServe(cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	url := make(chan string, 1)
+	url := make(chan string, 1) // of the first line
 	go func() {
 		defer close(p.done)
 		defer close(url)
 		lines := bufio.NewReader(io.TeeReader(out, &p.stdout))
 		for {
 			line, err := lines.ReadString('\n')
-			if _, at, ok := strings.Cut(line, " serves reservations at "); ok {
-				url <- strings.TrimSpace(at)
+			if _, at, ok := strings.Cut(line, " at http://"); ok && len(url) == 0 {
+				url <- "http://" + strings.TrimSpace(at)
 			}
 			if err != nil {
 				break
@@ -70,27 +70,38 @@ func startServe(cmd *exec.Cmd) (*process, error) {
 	select {
 	case u, ok := <-url:
 		if !ok {
-			return nil, fmt.Errorf("ichido serve ended at once:\n%s%s", p.stdout.String(), p.stderr.String())
+			return nil, fmt.Errorf("%s ended at once:\n%s%s", cmd, p.stdout.String(), p.stderr.String())
 		}
 		p.url = u
 		return p, nil
 	case <-time.After(patience):
 		p.kill()
-		return nil, errors.New("ichido serve does not say where it serves")
+		return nil, fmt.Errorf("%s does not say where it serves", cmd)
 	}
 }
 
 // serveProcess starts ichido serve, with a free port and the flags, until the test ends.
 func serveProcess(t *testing.T, program string, flags ...string) *process {
 	t.Helper()
-	p, err := startServe(exec.Command(program, append([]string{"serve", "--addr", "localhost:0"}, flags...)...))
+	return programProcess(t, program, "serve", append([]string{"--mailbox", filepath.Join(t.TempDir(), "mails")}, flags...)...)
+}
+
+// fakepayProcess is serveProcess for ichido fakepay, with a database of its own.
+func fakepayProcess(t *testing.T, program string, flags ...string) *process {
+	t.Helper()
+	return programProcess(t, program, "fakepay", append([]string{"--db", filepath.Join(t.TempDir(), "fakepay.db")}, flags...)...)
+}
+
+func programProcess(t *testing.T, program, command string, flags ...string) *process {
+	t.Helper()
+	p, err := startServe(exec.Command(program, append([]string{command, "--addr", "localhost:0"}, flags...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("standard error of ichido serve:\n%s", p.stderr.String())
+			t.Logf("standard error of ichido %s:\n%s", command, p.stderr.String())
 		}
 	})
 	return p
@@ -118,9 +129,14 @@ func (p *process) end(signal os.Signal) error {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+	untilWithin(t, patience, what, holds)
+}
+
+func untilWithin(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s", patience, what)
+			t.Fatalf("waited %s in vain for %s", limit, what)
 		}
 	}
 }

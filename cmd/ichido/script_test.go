@@ -101,7 +101,8 @@ func serveInScript(ts *testscript.TestScript, program string, args []string) *pr
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "HOME", "GORACE", "DATABASE_URL", "ICHIDO_IN_PROGRESS", "ICHIDO_WAIT_LIMIT",
-		"ICHIDO_RETENTION", "ICHIDO_PURGE_EVERY", "ICHIDO_LANG", "ICHIDO_WORK", "ICHIDO_TOKENS"} {
+		"ICHIDO_RETENTION", "ICHIDO_PURGE_EVERY", "ICHIDO_LANG", "ICHIDO_WORK", "ICHIDO_TOKENS",
+		"ICHIDO_PAY", "ICHIDO_MAILBOX", "ICHIDO_LEASE", "ICHIDO_FINISH_EVERY", "ICHIDO_STEP_SECRET"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "ICHIDO_ADDR=localhost:0")

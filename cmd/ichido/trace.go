@@ -55,11 +55,28 @@ func traced(next http.Handler, log *slog.Logger, f refuser) http.Handler {
 				}
 				f.refuse(sw, r, internalFault, problem.Text{})
 			}
-			if sw.status >= 500 && t.fault != nil {
-				log.ErrorContext(r.Context(), "a request failed", slog.Int("status", sw.status), slog.Any("error", t.fault))
-			}
+			t.log(r.Context(), log, sw.status)
 		}()
 		next.ServeHTTP(sw, r)
+	})
+}
+
+// log writes the line of a 5xx of a handler of ours.
+func (t *trace) log(ctx context.Context, log *slog.Logger, status int) {
+	if status >= 500 && t.fault != nil {
+		log.ErrorContext(ctx, "a request failed", slog.Int("status", status), slog.Any("error", t.fault))
+	}
+}
+
+// tracedAgain is traced for requests that are run again without their clients: there is nobody to be told the id, and
+// panics are the Manager's.
+func tracedAgain(next http.Handler, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := &trace{id: rand.Text(), method: r.Method, path: r.URL.Path}
+		ctx := context.WithValue(r.Context(), traceKey{}, t)
+		sw := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(sw, r.WithContext(ctx))
+		t.log(ctx, log, sw.status)
 	})
 }
 

@@ -27,7 +27,7 @@ func TestEveryAnswerHasARequestID(t *testing.T) {
 
 func TestPanicOutsideOfAnAttemptIsAnswered(t *testing.T) {
 	lines := new(logs)
-	handler := func(h http.HandlerFunc) http.Handler { return traced(h, newLogger(lines), refuser{"en"}) }
+	handler := func(h http.HandlerFunc) http.Handler { return traced(h, newLogger(lines), refuser{language: "en"}) }
 
 	w := httptest.NewRecorder()
 	handler(func(http.ResponseWriter, *http.Request) { panic("oh no") }).ServeHTTP(w, httptest.NewRequest("GET", "/x", nil))

@@ -63,6 +63,7 @@ func Run(t *testing.T, d Driver) {
 		"SettleAgainstComplete": settleAgainstComplete,
 		"RenewMany":             renewMany,
 		"MigrateWithRecords":    migrateWithRecords,
+		"MigrateWithLeases":     migrateWithLeases,
 		"QuestionsAreDue":       questionsAreDue,
 		"SettlementsArePurged":  settlementsArePurged,
 		"ListsByPrefix":         listsByPrefix,

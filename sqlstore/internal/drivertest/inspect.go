@@ -14,7 +14,8 @@ import (
 func questionsAreDue(t *testing.T, d Driver) {
 	db := d.open(t, newFile(t))
 	store := newStore(db)
-	if err := begin(t, store, leased("k")).Abandon(limited(t), errors.New("gone")); err != nil {
+	finishable := leased("k", rerun, func(l *ichido.Lease) { l.Request = []byte("request") })
+	if err := begin(t, store, finishable).Abandon(limited(t), errors.New("gone")); err != nil {
 		t.Fatal(err)
 	}
 	asked := func(q ichido.Question) int {
@@ -25,18 +26,30 @@ func questionsAreDue(t *testing.T, d Driver) {
 		}
 		return len(keys)
 	}
+	abandoned := func(q ichido.Question) int {
+		q.Patience = time.Minute
+		keys, err := store.Abandoned(limited(t), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(keys)
+	}
 	route, name := ichido.Question{Route: "r", Limit: 10}, ichido.Question{Scope: "s", Key: "k"}
 	for n, pause := range map[int]int{0: 0, 1: 10, 2: 20, 3: 40, 9: 2560, 10: 3600, 11: 3600, 1000: 3600} {
 		for _, c := range []struct {
+			reserve  func(ichido.Question) int
 			question ichido.Question
 			ago      int // seconds
 			want     int
-		}{{route, pause - 5, 0}, {route, pause + 5, 1}, {name, -5, 0}, {name, 5, 1}} {
+		}{
+			{asked, route, pause - 5, 0}, {asked, route, pause + 5, 1}, {asked, name, -5, 0}, {asked, name, 5, 1},
+			{abandoned, route, pause - 5, 0}, {abandoned, route, pause + 5, 1},
+		} {
 			if n == 0 && c.ago < 0 {
 				continue // it was never asked about
 			}
 			mustExec(t, db, "UPDATE idempotency_keys SET asked = ?, asked_until = datetime('now', ?)", n, fmt.Sprintf("%+d seconds", -c.ago))
-			if got := asked(c.question); got != c.want {
+			if got := c.reserve(c.question); got != c.want {
 				t.Errorf("%+v, %d s after the end of question %d: %d keys, want %d", c.question, c.ago, n, got, c.want)
 			}
 		}

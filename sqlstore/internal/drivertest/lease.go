@@ -365,6 +365,68 @@ func renewMany(t *testing.T, d Driver) {
 	}
 }
 
+// migrateWithLeases brings a database of version 3 up to date, in which attempts are in progress and were abandoned.
+func migrateWithLeases(t *testing.T, d Driver) {
+	db, err := sql.Open(d.Name, d.DSN(newFile(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	store := newStore(db)
+	pending, err := store.Pending(limited(t))
+	if err != nil || len(pending) < 4 || pending[3].Name != "finish" {
+		t.Fatalf("Pending = %v, %v", pending, err)
+	}
+	mustExec(t, db, `CREATE TABLE idempotency_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)`)
+	for _, m := range pending[:3] {
+		mustExec(t, db, m.SQL)
+		mustExec(t, db, "INSERT INTO idempotency_migrations (version, name) VALUES (?, ?)", m.Version, m.Name)
+	}
+	mustExec(t, db, `INSERT INTO idempotency_keys (scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked, steps)
+		VALUES ('s', 'running', CAST('f' AS BLOB), '2025-01-02', '9999-12-31', 7, '9999-12-31', 1, 0, 'r', 0, NULL),
+			('s', 'rerun', CAST('f' AS BLOB), '2025-01-02', '9999-12-31', 8, '2025-01-02', 99, 1, 'r', 0, NULL),
+			('s', 'steps', CAST('f' AS BLOB), '2025-01-02', '9999-12-31', 9, '2025-01-02', 99, 0, 'r', 0, 0),
+			('s', 'held', CAST('f' AS BLOB), '2025-01-02', '9999-12-31', 10, '2025-01-02', 1, 0, 'r', 0, NULL)`)
+	if err := store.Ping(limited(t)); err == nil {
+		t.Error("Ping finds nothing wrong with a schema that is too old")
+	}
+	if _, err := store.Migrate(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := store.Abandoned(limited(t), ichido.Question{Route: "r", Limit: 10}); len(keys) != 0 || err != nil {
+		t.Errorf("Abandoned = %v, %v; want none, since no request was kept", keys, err)
+	}
+	if keys, err := store.Ask(limited(t), ichido.Question{Route: "r", Limit: 10}); len(keys) != 2 || err != nil { // rerun, held
+		t.Errorf("Ask = %v, %v; want two", keys, err)
+	}
+	for key, want := range map[string]ichido.Entry{
+		"running": {State: ichido.InProgress, Attempts: 1}, "held": {State: ichido.Unknown, Attempts: 1},
+		"rerun": {State: ichido.InProgress, Attempts: 99}, "steps": {State: ichido.InProgress, Attempts: 99},
+	} {
+		e, err := store.Look(limited(t), "s", key)
+		if err != nil || e.State != want.State || e.Attempts != want.Attempts || e.Owner != "" || e.MaxAttempts != 0 || e.Finishes {
+			t.Errorf("%s: Look = %+v, %v", key, e, err)
+		}
+	}
+	for _, key := range []string{"rerun", "steps"} {
+		c := leased(key)
+		c.Lease.Rerun, c.Lease.MaxAttempts = true, 2
+		attempt := begin(t, store, c)
+		if e, err := store.Look(limited(t), "s", key); err != nil || e.Attempts != 100 || e.MaxAttempts != 2 {
+			t.Errorf("%s: Look = %+v, %v", key, e, err)
+		}
+		if err := attempt.Abandon(limited(t), errors.New("gone")); err != nil {
+			t.Error(err)
+		}
+		if _, record, err := store.Begin(limited(t), leased(key)); err != nil || record == nil || record.State != ichido.Unknown {
+			t.Errorf("%s: Begin = %v, %v; want a record that is unknown", key, record, err)
+		}
+	}
+	if held, err := store.Renew(limited(t), []ichido.Held{{Scope: "s", Key: "running", Token: 7, Duration: time.Hour}}); err != nil || !held[0] {
+		t.Errorf("Renew = %v, %v; want that the lease of before goes on", held, err)
+	}
+}
+
 // migrateWithRecords brings a database of version 1 up to date, with records in it, and a view on them.
 func migrateWithRecords(t *testing.T, d Driver) {
 	db, err := sql.Open(d.Name, d.DSN(newFile(t)))
