@@ -44,6 +44,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -131,6 +132,7 @@ func (c *Config) fill() error {
 	); err != nil {
 		return err
 	}
+	c.MaxDelay = min(c.MaxDelay, math.MaxInt64-1) // one more can be counted
 	c.Concurrency, c.MaxAnswer, c.Grace = cmp.Or(c.Concurrency, 4), cmp.Or(c.MaxAnswer, 64<<10), cmp.Or(c.Grace, 10*time.Second)
 	switch {
 	case c.Concurrency < 1:
