@@ -33,7 +33,7 @@
 // # Order
 //
 // Operations with the same Subject are sent one after the other, in the order of their ids: each when the one before it is
-// decided. One that is unknown holds its subject up until a person has decided, unless Config.PassUnknown is set. The ids
+// decided. One that is retried after later ones were sent is the next. One that is unknown holds its subject up until a person has decided, unless Config.PassUnknown is set. The ids
 // follow the order of the Puts; of two transactions at the same time the later one may commit first, and its operation be
 // sent before the other is visible. Where that matters, lock what they have in common before Put.
 package outbox
