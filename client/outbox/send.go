@@ -184,6 +184,9 @@ func reasonOf(res client.Result) string {
 		text = unknown.Err.Error()
 	case res.Response != nil:
 		text = "answered " + res.Response.Status
+		if to := res.Response.Header.Get("Location"); to != "" && res.Response.StatusCode/100 == 3 {
+			text += ", which names " + to
+		}
 	}
 	if res.Stopped == client.StopServer {
 		text += "; " + string(res.Stopped)
