@@ -259,8 +259,11 @@ func (o *sendOptions) put(ctx context.Context, box *outbox.Outbox, target client
 	e, err := box.Put(ctx, nil, outbox.Operation{Name: o.operation, Subject: o.subject, Key: key, Request: r})
 	switch {
 	case errors.Is(err, outbox.ErrMismatch):
-		return nil, &exitError{exitOtherState, fmt.Errorf("%s. Or drop that one, if it is not to be sent: ichido outbox drop %s --reason '…' --yes",
-			strings.TrimPrefix(err.Error(), "outbox: "), shellWord(o.operation))}
+		text := strings.TrimPrefix(err.Error(), "outbox: ")
+		if there, err := box.LookName(ctx, o.operation); err == nil && there.State != outbox.Done {
+			text += ". Or drop that one, if it is not to be sent: " + outboxLine(o.cmd, "outbox drop", there, "--reason", "'…'", "--yes")
+		}
+		return nil, &exitError{exitOtherState, errors.New(text)}
 	case errors.Is(err, outbox.ErrRefused):
 		return nil, usageError(errors.New(strings.TrimPrefix(err.Error(), "outbox: ")))
 	case err != nil:
