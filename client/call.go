@@ -304,24 +304,25 @@ func (c *call) decide() (wait time.Duration) {
 func (c *call) judge() {
 	res := c.response
 	if c.target != nil && res.StatusCode >= 400 {
-		if c.target.replayed(res.Header) {
-			c.verdict = Failed
-			if res.StatusCode >= 500 {
-				c.verdict = Unresolved
-			}
-			return
-		}
+		var j Judgement
+		readable := true
 		if c.target.Judge != nil {
-			text, readable := decoded(res.Header, peek(res))
-			a := Answer{Status: res.StatusCode, Header: res.Header, Body: text, Key: c.op.Key}
-			j := c.target.Judge(a)
-			if j.Verdict == ByStatus && !readable && byStatus(res.StatusCode) == Refused {
-				j.Verdict = Unresolved // it may say that the operation is in progress, or done
+			var text []byte
+			text, readable = decoded(res.Header, peek(res))
+			j = c.target.Judge(Answer{Status: res.StatusCode, Header: res.Header, Body: text, Key: c.op.Key})
+		}
+		switch replayed := c.target.replayed(res.Header); {
+		case replayed && j.Verdict != Succeeded: // a failure that is stored does not get better
+			j = Judgement{Verdict: Failed}
+			if res.StatusCode >= 500 {
+				j.Verdict = Unresolved
 			}
-			if j.Verdict != ByStatus {
-				c.verdict, c.resource = j.Verdict, j.Resource
-				return
-			}
+		case j.Verdict == ByStatus && !readable && byStatus(res.StatusCode) == Refused:
+			j.Verdict = Unresolved // it may say that the operation is in progress, or done
+		}
+		if j.Verdict != ByStatus {
+			c.verdict, c.resource = j.Verdict, j.Resource
+			return
 		}
 	}
 	c.verdict = byStatus(res.StatusCode)
