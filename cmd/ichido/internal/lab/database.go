@@ -13,10 +13,10 @@ type database interface {
 	place() place
 	name() string // "PostgreSQL 15.14"
 	schema(w *way) []string
+	emptied(w *way) []string // the statements that put the tables back
 	exec(ctx context.Context, statements ...string) error
 	row(ctx context.Context, sql string, dest ...any) error
-	migrate(ctx context.Context) error // makes ichido's tables
-	reset(ctx context.Context, w *way) error
+	migrate(ctx context.Context) (sql []string, err error) // makes ichido's tables
 	session(ctx context.Context) (session, error)
 
 	// forgotten returns when the database has ended the sessions of a server that was killed.
@@ -70,7 +70,7 @@ func (p place) open(ctx context.Context, victim bool) (pool, error) {
 	return nil, errors.New("no database")
 }
 
-// The first statement of the lab's tables: what is ordered.
+// firstItem is what is ordered.
 const firstItem = "INSERT INTO items (item, name, price) VALUES ('chair', 'Chair', 100)"
 
 // Primary keys that count by themselves.

@@ -20,6 +20,10 @@ func (v *view) tutorial() string {
 			b.WriteString(strings.TrimSuffix(strings.TrimSpace(sql), ";") + ";\n")
 		}
 	}
+	b.WriteString("\n" + v.say("empty") + "\n\n")
+	for _, sql := range v.Schemas[len(v.Schemas)-1].Emptied {
+		b.WriteString("  " + sql + ";\n")
+	}
 	for _, g := range v.groups {
 		for _, r := range g.rows {
 			fmt.Fprintf(&b, "\n-- %s / %s --\n   %s\n", g.name, r.way, g.story)

@@ -45,6 +45,7 @@ type Report struct {
 type Schema struct {
 	Way        string   `json:"way"`
 	Statements []string `json:"statements"`
+	Emptied    []string `json:"emptied"` // what is run before each scenario
 }
 
 // A Result is what came of a scenario against a way.
@@ -98,7 +99,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	report = &Report{Database: l.db.name(), Runs: o.Runs}
 	byScenario := make(map[string][]Result)
 	for _, w := range chosenWays {
-		report.Schemas = append(report.Schemas, Schema{w.id, l.db.schema(w)})
+		schema, err := l.prepare(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		report.Schemas = append(report.Schemas, schema)
 		results, err := l.try(ctx, w, chosenScenarios)
 		if err != nil {
 			return nil, err
@@ -177,16 +182,20 @@ func wayOf(id string) (*way, error) {
 	return nil, fmt.Errorf("there is no way %q", id)
 }
 
+// prepare makes the tables of a way.
+func (l *lab) prepare(ctx context.Context, w *way) (Schema, error) {
+	s := Schema{Way: w.id, Statements: l.db.schema(w), Emptied: l.db.emptied(w)}
+	err := l.db.exec(ctx, append([]string{"DROP TABLE IF EXISTS orders", "DROP TABLE IF EXISTS items"}, s.Statements...)...)
+	if err == nil && w.keys {
+		var migrations []string
+		migrations, err = l.db.migrate(ctx)
+		s.Statements = append(s.Statements, migrations...)
+	}
+	return s, err
+}
+
 // try lets all scenarios befall a way.
 func (l *lab) try(ctx context.Context, w *way, chosen []*scenario) (results []Result, err error) {
-	if err := l.db.exec(ctx, append([]string{"DROP TABLE IF EXISTS orders", "DROP TABLE IF EXISTS items"}, l.db.schema(w)...)...); err != nil {
-		return nil, err
-	}
-	if w.keys {
-		if err := l.db.migrate(ctx); err != nil {
-			return nil, err
-		}
-	}
 	p, err := l.db.place().open(ctx, false)
 	if err != nil {
 		return nil, err

@@ -80,17 +80,16 @@ func (p *postgres) row(ctx context.Context, sql string, dest ...any) error {
 	return p.control.QueryRow(ctx, sql).Scan(dest...)
 }
 
-func (p *postgres) migrate(ctx context.Context) error {
-	_, err := pgstore.New(p.control).Migrate(ctx)
-	return err
+func (p *postgres) migrate(ctx context.Context) (sql []string, err error) {
+	applied, err := pgstore.New(p.control).Migrate(ctx)
+	for _, m := range applied {
+		sql = append(sql, m.SQL)
+	}
+	return sql, err
 }
 
-func (p *postgres) reset(ctx context.Context, w *way) error {
-	err := p.exec(ctx, "TRUNCATE orders RESTART IDENTITY", "DELETE FROM items", firstItem)
-	if err == nil && w.keys {
-		err = p.exec(ctx, "DELETE FROM idempotency_keys")
-	}
-	return err
+func (p *postgres) emptied(w *way) []string {
+	return w.emptied("TRUNCATE orders RESTART IDENTITY")
 }
 
 // forgotten looks for the sessions of the killed server: each ends when the database reads the end of its connection.

@@ -94,7 +94,7 @@ type trial struct {
 
 // newTrial empties the tables and starts a server.
 func (l *lab) newTrial(ctx context.Context, w *way, p pool) (*trial, error) {
-	if err := l.db.reset(ctx, w); err != nil {
+	if err := l.db.exec(ctx, l.db.emptied(w)...); err != nil {
 		return nil, err
 	}
 	s, err := serve(ctx, w, p)

@@ -55,17 +55,16 @@ func (s *sqliteFile) row(ctx context.Context, query string, dest ...any) error {
 	return s.control.QueryRowContext(ctx, query).Scan(dest...)
 }
 
-func (s *sqliteFile) migrate(ctx context.Context) error {
-	_, err := sqlstore.New(s.control, sqlstore.SQLite).Migrate(ctx)
-	return err
+func (s *sqliteFile) migrate(ctx context.Context) (sql []string, err error) {
+	applied, err := sqlstore.New(s.control, sqlstore.SQLite).Migrate(ctx)
+	for _, m := range applied {
+		sql = append(sql, m.SQL)
+	}
+	return sql, err
 }
 
-func (s *sqliteFile) reset(ctx context.Context, w *way) error {
-	err := s.exec(ctx, "DELETE FROM orders", "DELETE FROM sqlite_sequence WHERE name = 'orders'", "DELETE FROM items", firstItem)
-	if err == nil && w.keys {
-		err = s.exec(ctx, "DELETE FROM idempotency_keys")
-	}
-	return err
+func (s *sqliteFile) emptied(w *way) []string {
+	return w.emptied("DELETE FROM orders", "DELETE FROM sqlite_sequence WHERE name = 'orders'")
 }
 
 // forgotten has nothing to wait for: the system takes back the locks of a process that dies.

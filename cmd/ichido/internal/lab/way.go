@@ -109,6 +109,15 @@ func (w *way) tables(id string) []string {
 	}
 }
 
+// emptied are the statements that put the tables back to what they were. orders are those for the orders.
+func (w *way) emptied(orders ...string) []string {
+	all := append(orders, "DELETE FROM items", firstItem)
+	if w.keys {
+		all = append(all, "DELETE FROM idempotency_keys")
+	}
+	return all
+}
+
 // refusals are the texts of the statuses that refuse.
 var refusals = map[int]string{
 	http.StatusConflict:           `{"error":"you have ordered this already"}`,
