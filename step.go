@@ -282,14 +282,15 @@ func (ss *steps) choose(ctx context.Context, name string) (*StepRun, *KeptStep, 
 		return nil, nil, fmt.Errorf("ichido: step %s: %w", name, err)
 	}
 	if !ss.begun.Load() {
-		bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
-		defer bounded.end()
-		kept, err := ss.store.BeginSteps(bounded, ss.held())
+		kept, err := ss.begin(ctx)
+		if err == nil {
+			ss.kept = kept
+			ss.begun.Store(true)
+			err = context.Cause(ctx) // it may have taken its time
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("ichido: step %s: %w", name, err)
 		}
-		ss.kept = kept
-		ss.begun.Store(true)
 	}
 	for _, k := range ss.kept[:ss.next] {
 		if ss.named(k) == name {
@@ -307,6 +308,19 @@ func (ss *steps) choose(ctx context.Context, name string) (*StepRun, *KeptStep, 
 	}
 	ss.next++
 	return &StepRun{Held: ss.held(), Number: ss.next, Name: name, Key: ss.manager.stepKey(&ss.lease.claim, name), steps: ss}, nil, nil
+}
+
+// begin tells the store that the operation resumes, and returns what is kept. It tries again: work that fails because of it
+// would leave its key unknown, though nothing was done.
+func (ss *steps) begin(ctx context.Context) ([]KeptStep, error) {
+	bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
+	defer bounded.end()
+	for again := pauses(bounded); ; {
+		kept, err := ss.store.BeginSteps(bounded, ss.held())
+		if err == nil || errors.Is(err, ErrLost) || !again() {
+			return kept, err
+		}
+	}
 }
 
 const maxStepName = 255
@@ -331,20 +345,15 @@ func (ss *steps) leave(err error) {
 
 // look finds out whether a step of unknown commit is kept.
 func (ss *steps) look(ctx context.Context, s *StepRun, unknown error) (*KeptStep, error) {
-	bounded := ss.manager.deadlines.apart(ctx, ss.manager.config.StoreTimeout)
-	defer bounded.end()
-	for again := pauses(bounded); ; {
-		kept, err := ss.store.BeginSteps(bounded, s.Held)
-		switch {
-		case err == nil && len(kept) >= s.Number && kept[s.Number-1].Name == s.Name:
-			ss.kept = kept
-			return &kept[s.Number-1], nil
-		case err == nil:
-			return nil, unknown // it was not committed: the next try begins anew
-		case errors.Is(err, ErrLost) || !again():
-			return nil, fmt.Errorf("%w: %w", err, unknown)
-		}
+	kept, err := ss.begin(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", err, unknown)
+	case len(kept) >= s.Number && kept[s.Number-1].Name == s.Name:
+		ss.kept = kept
+		return &kept[s.Number-1], nil
 	}
+	return nil, unknown // it was not committed: the next try begins anew
 }
 
 func (ss *steps) stored() *Stored { return &ss.manager.config.Stored }

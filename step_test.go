@@ -418,6 +418,47 @@ func (s *keepingStore) KeepStep(ctx context.Context, h ichido.Held, number int, 
 	return errors.New("kept twice")
 }
 
+// A store that does not answer when the first step begins, because it restarts, leaves no key unknown under which nothing ran.
+func TestStepsBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &restartingStore{Store: memstore.New(nil), fails: 3}
+		a := send(newManager(t, store, stepped(nil)).Wrap(newOrder()), post("k", "{}"))
+		if a.status != 201 || store.fails != 0 {
+			t.Errorf("answered %d %s", a.status, a.body)
+		}
+
+		// It gives up in the end, and when the context has ended no step begins.
+		store.fails = 1000
+		began := time.Now()
+		if a := send(newManager(t, store, stepped(nil)).Wrap(newOrder()), post("k2", "{}")); a.status != 500 {
+			t.Errorf("answered %d %s", a.status, a.body)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		store.fails = 6
+		o := newOrder()
+		m := newManager(t, store, stepped(func(c *ichido.Config) { c.AttemptTimeout = 100 * time.Millisecond }))
+		if a := send(m.Wrap(o), post("k3", "{}")); a.status != 500 || len(o.effects) != 0 {
+			t.Errorf("answered %d %s; the effects are %v", a.status, a.body, o.effects)
+		}
+	})
+}
+
+// A restartingStore fails so often to begin steps.
+type restartingStore struct {
+	*memstore.Store
+	fails int
+}
+
+func (s *restartingStore) BeginSteps(ctx context.Context, h ichido.Held) ([]ichido.KeptStep, error) {
+	if s.fails > 0 {
+		s.fails--
+		return nil, errors.New("it restarts")
+	}
+	return s.Store.BeginSteps(ctx, h)
+}
+
 // The store shows what there is of an operation that is to be resumed.
 func TestStepsAreShown(t *testing.T) {
 	store := memstore.New(nil)

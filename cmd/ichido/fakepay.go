@@ -62,7 +62,7 @@ func fakepay(ctx context.Context, o fakepayOptions, stdout, stderr io.Writer) er
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := newLogger(stderr)
-	path, err := sqlitePath(o.location)
+	path, err := sqlitePath("--db", o.location)
 	if err != nil {
 		return err
 	}

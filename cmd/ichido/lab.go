@@ -135,7 +135,7 @@ func (o labOptions) lab() (options lab.Options, clean func(), err error) {
 		clean = func() { _ = os.RemoveAll(dir) }
 		options.SQLitePath = filepath.Join(dir, "lab.db")
 	} else {
-		path, err := sqlitePath(o.location)
+		path, err := sqlitePath("--db", o.location)
 		if err != nil {
 			return options, nil, err
 		}

@@ -2,8 +2,7 @@ package crashtest
 
 import (
 	"fmt"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -13,11 +12,14 @@ import (
 )
 
 // first calls do the first time that a point is reached.
-func first(point string, do func(p *process)) func(*process, string) {
-	var once sync.Once
+func first(point string, do func(p *process)) func(*process, string) { return nth(point, 1, do) }
+
+// nth calls do the n-th time that a point is reached.
+func nth(point string, n int64, do func(p *process)) func(*process, string) {
+	var times atomic.Int64
 	return func(p *process, at string) {
-		if at == point {
-			once.Do(func() { do(p) })
+		if at == point && times.Add(1) == n {
+			do(p)
 		}
 	}
 }
@@ -28,6 +30,7 @@ func mayBeUnknown(point string) bool { return point != "claim before" && point !
 
 // The process is killed at every point. The client comes back with its key, to another process.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	for _, point := range points {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -89,14 +92,15 @@ func (w *world) wantOneEffect(p *process, key, point string, most int) {
 
 // The database restarts, as after a crash, at every point. The process lives on.
 func TestDatabaseRestarts(t *testing.T) {
-	for _, policy := range []string{"hold", "rerun"} {
+	t.Parallel()
+	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			server := pgtest.Start(t, pgtest.WithDurability())
 			w := newWorld(t, server.NewDatabase(t), policy)
 			for i, point := range points {
 				key := fmt.Sprint("k", i)
-				p := w.start(first(point, func(*process) { server.Restart("immediate") }))
+				p := w.launch(first(point, func(*process) { server.Restart("immediate") }), restartLease, isRenewal(point))
 				w.wantOneEffect(p, key, point, w.effects(point, true))
 				p.kill()
 			}
@@ -106,8 +110,9 @@ func TestDatabaseRestarts(t *testing.T) {
 
 // The database is cut off at every point, for longer than a lease: the connections are dead, and new ones are refused.
 func TestDatabaseCutOff(t *testing.T) {
+	t.Parallel()
 	for _, point := range points {
-		for _, policy := range []string{"hold", "rerun"} {
+		for _, policy := range policies {
 			t.Run(point+"/"+policy, func(t *testing.T) {
 				t.Parallel()
 				direct := pgtest.Shared(t).NewDatabase(t)
@@ -135,18 +140,19 @@ func TestDatabaseCutOff(t *testing.T) {
 func (w *world) waitForLapse(store leaseStore, key string) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		// A claim of this token would wait for the lease; to look costs nothing.
-		entry, err := store.Look(w.Context(), scope, key)
-		if err != nil || entry.State != ichido.InProgress || entry.Rerun && time.Now().After(entry.LeaseUntil) { // one host, one clock
+		entry, err := store.Look(w.Context(), w.scope(), key)
+		if err != nil || entry.State != ichido.InProgress || time.Now().After(entry.LeaseUntil) { // one host, one clock
 			return
 		}
 	}
 }
 
-const scope = "* POST /charges"
+func (w *world) scope() string { return "* POST " + w.path }
 
 // The owner is paused until its lease was over and, where that may be, its key was taken by another process. Then it goes
 // on, and does no harm.
 func TestPausedOwner(t *testing.T) {
+	t.Parallel()
 	for _, point := range points {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +160,7 @@ func TestPausedOwner(t *testing.T) {
 				paused := make(chan struct{})
 				owner := w.start(first(point, func(p *process) {
 					// One that is paused in the middle of a write to SQLite holds the lock of the file, and all others up.
-					if !strings.HasPrefix(point, "renew") {
+					if !isRenewal(point) {
 						p.renewing.Lock()
 						defer p.renewing.Unlock()
 					}

@@ -38,11 +38,21 @@ const (
 	serverVariable   = "CRASHTEST_DATABASE" // what to serve on; it makes the binary a server
 	policyVariable   = "CRASHTEST_POLICY"   // hold or rerun
 	controlVariable  = "CRASHTEST_CONTROL"  // the URL of the test, which is told about the points
-	providerVariable = "CRASHTEST_PROVIDER" // the URL of the payment provider
+	providerVariable = "CRASHTEST_PROVIDER" // the URL of the payment provider, or of the shop
+	leaseVariable    = "CRASHTEST_LEASE"    // a duration
 )
 
-// lease is that of the server: short, because tests wait for it, and long enough for a slow machine.
-const lease = 3 * time.Second
+const (
+	// shortLease is that of servers to which something happens: short, because tests wait for it, and long enough for a slow
+	// machine.
+	shortLease = 3 * time.Second
+
+	// restartLease outlasts a restart of the database on a busy machine.
+	restartLease = 3 * shortLease
+
+	// longLease is that of servers to which nothing happens: a machine that is busy does not make them lose it.
+	longLease = time.Minute
+)
 
 func TestMain(m *testing.M) {
 	if location := os.Getenv(serverVariable); location != "" {
@@ -57,25 +67,41 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve serves POST /charges until it is killed, and prints where.
+// serve serves POST /charges and POST /orders until it is killed, and prints where.
 func serve(location string) error {
 	ctx := context.Background()
-	store, err := openStore(ctx, location)
+	e, err := openEngine(ctx, location)
 	if err != nil {
 		return err
 	}
 	p := reporter(os.Getenv(controlVariable))
+	lease, err := time.ParseDuration(os.Getenv(leaseVariable))
+	if err != nil {
+		return err
+	}
 	config := &ichido.Config{Mode: ichido.LeaseMode, Lease: lease, Route: "charge", StoreTimeout: 10 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if os.Getenv(policyVariable) == "rerun" {
 		config.OnLapse = ichido.Rerun
 	}
-	once, err := ichido.New(reportingStore{store, p}, ichido.Shared, config)
+	charges, err := ichido.New(reportingStore{e.leaseStore, p}, ichido.Shared, config)
 	if err != nil {
 		return err
 	}
+	orders, err := charges.With(func(c *ichido.Config) {
+		c.Route, c.StepSecret, c.Finish = "order", []byte("sixteen bytes or more"), true
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /charges", charges.Wrap(charge(p)))
+	mux.Handle("POST /orders", orders.Wrap(order(e, p)))
+	mux.HandleFunc("POST /finish", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, said(orders.Finish(r.Context(), order(e, p))))
+	})
 	// Maintenance of a killed process is done by whoever comes next, over its own routes.
-	asking, err := once.With(func(c *ichido.Config) {
+	asking, err := charges.With(func(c *ichido.Config) {
 		if c.OnLapse == ichido.Hold {
 			c.Resolver = resolve
 		}
@@ -83,11 +109,8 @@ func serve(location string) error {
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /charges", once.Wrap(charge(p)))
 	mux.HandleFunc("POST /sweep", func(w http.ResponseWriter, r *http.Request) {
-		asked, settled, err := asking.Sweep(r.Context())
-		fmt.Fprint(w, asked, settled, err)
+		fmt.Fprintln(w, said(asking.Sweep(r.Context())))
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,27 +120,45 @@ func serve(location string) error {
 	return http.Serve(listener, mux)
 }
 
+// said is what Sweep and Finish return, as text.
+func said(a, b int, err error) string { return fmt.Sprint(a, " ", b, " ", err) }
+
+// A leaseStore is a store with all that is crashed here.
 type leaseStore interface {
 	ichido.Settler
+	ichido.Finisher
 	ichido.Inspector
 	ichido.Migrator
 	ichido.Purger
 }
 
-func openStore(ctx context.Context, location string) (leaseStore, error) {
-	if strings.HasPrefix(location, "postgres://") {
+// An engine is a database with its store.
+type engine struct {
+	leaseStore
+	reserve func(ctx context.Context, order string, p reporter) (int64, error) // a TxStep
+	close   func()
+}
+
+func openEngine(ctx context.Context, location string) (engine, error) {
+	if onPostgres(location) {
 		pool, err := pgxpool.New(ctx, location)
 		if err != nil {
-			return nil, err
+			return engine{}, err
 		}
-		return pgstore.New(pool), nil
+		return engine{pgstore.New(pool), reservePostgres, pool.Close}, nil
 	}
-	query := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", "file:"+location+"?"+query.Encode())
+	db, err := sql.Open("sqlite", sqliteSource(location))
 	if err != nil {
-		return nil, err
+		return engine{}, err
 	}
-	return sqlstore.New(db, sqlstore.SQLite), nil
+	return engine{sqlstore.New(db, sqlstore.SQLite), reserveSQLite, func() { _ = db.Close() }}, nil
+}
+
+func onPostgres(location string) bool { return strings.HasPrefix(location, "postgres://") }
+
+func sqliteSource(location string) string {
+	query := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
+	return "file:" + location + "?" + query.Encode()
 }
 
 // charge is the handler: one call of the provider, which is not idempotent. Long enough for a heartbeat, so that the
@@ -217,6 +258,21 @@ func (s reportingStore) Renew(ctx context.Context, leases []ichido.Held) ([]bool
 	held, err := s.leaseStore.Renew(ctx, leases)
 	s.p.report("renew after")
 	return held, err
+}
+
+func (s reportingStore) BeginSteps(ctx context.Context, lease ichido.Held) ([]ichido.KeptStep, error) {
+	s.p.report("begin before")
+	steps, err := s.leaseStore.BeginSteps(ctx, lease)
+	s.p.report("begin after")
+	return steps, err
+}
+
+// KeepStep is not called for a TxStep, which reports its points itself.
+func (s reportingStore) KeepStep(ctx context.Context, lease ichido.Held, number int, step ichido.KeptStep) error {
+	s.p.report(step.Name + " after")
+	err := s.leaseStore.KeepStep(ctx, lease, number, step)
+	s.p.report(step.Name + " kept")
+	return err
 }
 
 type reportingAttempt struct {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,26 +29,40 @@ type world struct {
 	database string
 	policy   string // hold or rerun
 	provider *provider
+
+	path    string // where clients send to
+	outside string // the URL of what the handler calls
 }
+
+var (
+	engines  = []string{"sqlite", "postgres"}
+	policies = []string{"hold", "rerun"}
+)
 
 // on runs a test on both databases and with both policies.
 func on(t *testing.T, test func(w *world)) {
-	for _, engine := range []string{"sqlite", "postgres"} {
-		for _, policy := range []string{"hold", "rerun"} {
+	for _, engine := range engines {
+		for _, policy := range policies {
 			t.Run(engine+"/"+policy, func(t *testing.T) {
 				t.Parallel()
-				location := filepath.Join(t.TempDir(), "crash.db")
-				if engine == "postgres" {
-					location = pgtest.Shared(t).NewDatabase(t)
-				}
-				test(newWorld(t, location, policy))
+				test(newWorldOn(t, engine, policy))
 			})
 		}
 	}
 }
 
+// newWorldOn makes a world with a database of its own.
+func newWorldOn(t *testing.T, engine, policy string) *world {
+	location := filepath.Join(t.TempDir(), "crash.db")
+	if engine == "postgres" {
+		location = pgtest.Shared(t).NewDatabase(t)
+	}
+	return newWorld(t, location, policy)
+}
+
 func newWorld(t *testing.T, location, policy string) *world {
-	w := &world{T: t, database: location, policy: policy, provider: newProvider(t)}
+	w := &world{T: t, database: location, policy: policy, provider: newProvider(t), path: "/charges"}
+	w.outside = w.provider.URL
 	if _, err := w.store().Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +72,12 @@ func newWorld(t *testing.T, location, policy string) *world {
 // store opens the database for a look.
 func (w *world) store() leaseStore {
 	w.Helper()
-	store, err := openStore(context.Background(), w.database)
+	e, err := openEngine(context.Background(), w.database)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return store
+	w.Cleanup(e.close)
+	return e.leaseStore
 }
 
 // A provider charges once for each call: it is not idempotent, so that what ichido does twice is seen.
@@ -100,6 +116,7 @@ func (p *provider) of(key string) []string {
 // A process is a server.
 type process struct {
 	url  string
+	path string
 	cmd  *exec.Cmd
 	done chan struct{}
 
@@ -107,18 +124,36 @@ type process struct {
 }
 
 // start starts a server. at, if not nil, is called when it is at a point, and the process goes on when it has returned.
-// Without it nothing is reported, and the handler does not wait for a heartbeat.
+// Renewals are points only while the handler waits for one. Without at nothing is reported, and the handler does not wait.
 func (w *world) start(at func(p *process, point string)) *process {
 	w.Helper()
-	p := &process{done: make(chan struct{})}
+	lease := shortLease
+	if at == nil {
+		lease = longLease
+	}
+	return w.launch(at, lease, true)
+}
+
+// isRenewal reports whether a point is met only if the handler waits for it.
+func isRenewal(point string) bool { return strings.HasPrefix(point, "renew") }
+
+// launch is start, of a server with the lease, whose handler waits for a heartbeat or does not.
+func (w *world) launch(at func(p *process, point string), lease time.Duration, heartbeat bool) *process {
+	w.Helper()
+	p := &process{path: w.path, done: make(chan struct{})}
 	ready := make(chan struct{})
 	control := ""
 	if at != nil {
 		renewed := make(chan struct{})
 		var once sync.Once
+		var waiting, met atomic.Bool // met: a renewal began while the handler waits
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			<-ready
 			if r.URL.Path == "/renewal" {
+				if !heartbeat {
+					return
+				}
+				waiting.Store(true)
 				select {
 				case <-renewed:
 				case <-r.Context().Done():
@@ -126,16 +161,21 @@ func (w *world) start(at func(p *process, point string)) *process {
 				}
 				return
 			}
-			point := r.URL.Query().Get("at")
-			if point == "renew after" {
-				p.renewing.Unlock()
-			}
-			at(p, point)
-			switch point {
+			switch point := r.URL.Query().Get("at"); point {
 			case "renew before":
+				if waiting.Load() {
+					met.Store(true)
+					at(p, point)
+				}
 				p.renewing.Lock()
 			case "renew after":
-				once.Do(func() { close(renewed) })
+				p.renewing.Unlock()
+				if met.Load() {
+					at(p, point)
+					once.Do(func() { close(renewed) })
+				}
+			default:
+				at(p, point)
 			}
 		}))
 		w.Cleanup(server.Close)
@@ -147,7 +187,7 @@ func (w *world) start(at func(p *process, point string)) *process {
 	}
 	p.cmd = exec.Command(self)
 	p.cmd.Env = append(os.Environ(), serverVariable+"="+w.database, policyVariable+"="+w.policy,
-		controlVariable+"="+control, providerVariable+"="+w.provider.URL)
+		controlVariable+"="+control, providerVariable+"="+w.outside, leaseVariable+"="+lease.String())
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		w.Fatal(err)
@@ -211,7 +251,7 @@ type answer struct {
 var client = &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func send(p *process, key string) answer {
-	req, err := http.NewRequest("POST", p.url+"/charges", strings.NewReader(`{"amount":100}`))
+	req, err := http.NewRequest("POST", p.url+p.path, strings.NewReader(`{"amount":100}`))
 	if err != nil {
 		panic(err)
 	}
@@ -249,6 +289,24 @@ func (w *world) sendUntilDefinite(p *process, key string) answer {
 		}
 	}
 	w.Fatal("no definite answer")
+	return answer{}
+}
+
+// sendWhileAlive sends as a client does, to a process until that has died, and returns no answer then; or the answer, if it
+// takes effect after all.
+func (w *world) sendWhileAlive(p *process, key string) answer {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if a := send(p, key); a.status == 201 {
+			return a
+		}
+		select {
+		case <-p.done:
+			return answer{}
+		case <-time.After(50 * time.Millisecond): // a client's pause
+		}
+	}
+	w.Errorf("%s: no definite answer", key)
+	p.kill()
 	return answer{}
 }
 

@@ -37,7 +37,7 @@ var wayWords = map[string]struct{ name, idea, reason text }{
 		name: text{EN: "idempotency key", JA: "冪等キー"},
 		idea: text{
 			EN: "ichido: the client names its operation by a key. The key and the answer are committed together with the order.",
-			JA: "ichido です。クライアントが操作ごとにキーを決めます。キーと応答は、注文と一緒にコミットされます。"},
+			JA: "ichido です。クライアントが操作ごとにキーを決めます。キーとレスポンスは、注文と一緒にコミットされます。"},
 	},
 }
 
@@ -52,11 +52,11 @@ var scenarioWords = map[string]struct{ name, story text }{
 		story: text{EN: "One operation arrives ten times. The first to come holds its transaction open until all ten are there.", JA: "1 つの操作が 10 回届きます。最初のものは、10 個そろうまでトランザクションを開いたままにします。"},
 	},
 	"lost": {
-		name:  text{EN: "answer lost, sent again", JA: "応答が失われて再送"},
-		story: text{EN: "The order is committed, the connection is cut before the answer, and the client sends again.", JA: "注文はコミットされましたが、応答の前に接続が切れ、クライアントが再送します。"},
+		name:  text{EN: "answer lost, sent again", JA: "レスポンスが失われて再送"},
+		story: text{EN: "The order is committed, the connection is cut before the answer, and the client sends again.", JA: "注文はコミットされましたが、レスポンスの前に接続が切れ、クライアントが再送します。"},
 	},
 	"honest": {
-		name:  text{EN: "two equal orders, both meant", JA: "同じ内容の注文が本当に 2 つ"},
+		name:  text{EN: "two equal orders, both meant", JA: "同じ内容の注文が 2 つ、どちらも必要"},
 		story: text{EN: "Taro needs one chair, and later another one. He opens the form twice.", JA: "太郎は椅子を 1 脚注文し、後からもう 1 脚注文します。フォームは 2 回開きます。"},
 	},
 	"edit": {
@@ -65,18 +65,18 @@ var scenarioWords = map[string]struct{ name, story text }{
 	},
 	"crash": {
 		name:  text{EN: "killed in the middle, sent again", JA: "途中で強制終了して再送"},
-		story: text{EN: "The server is a process that gets SIGKILL between the INSERT and the COMMIT. The client sends again, to another server. Tried once.", JA: "サーバーのプロセスを、INSERT と COMMIT の間に SIGKILL で終了します。クライアントは別のサーバーに再送します。試すのは 1 回です。"},
+		story: text{EN: "The server is a process that gets SIGKILL between the INSERT and the COMMIT. The client sends again, to another server. (A kill after the COMMIT loses the answer: that is “answer lost”.) Tried once.", JA: "サーバーのプロセスを、INSERT と COMMIT の間に SIGKILL で終了します。クライアントは別のサーバーに再送します（COMMIT の後なら、「レスポンスが失われて再送」と同じです）。試すのは 1 回です。"},
 	},
 }
 
 // seenWords say what a user is left with.
 var seenWords = map[string]text{
-	"same":        {EN: "the same answer", JA: "同じ応答"},
-	"each":        {EN: "an answer to each", JA: "それぞれの応答"},
-	"answered":    {EN: "an answer to the second sending", JA: "再送への応答"},
+	"same":        {EN: "the same answer", JA: "同じレスポンス"},
+	"each":        {EN: "an answer to each", JA: "それぞれのレスポンス"},
+	"answered":    {EN: "an answer to the second sending", JA: "再送へのレスポンス"},
 	"stale":       {EN: "an error: it has changed meanwhile", JA: "エラー（先に変更されている）"},
 	"error":       {EN: "an error, though it was done", JA: "登録済みなのにエラー"},
-	"other":       {EN: "another answer", JA: "別の応答"},
+	"other":       {EN: "another answer", JA: "別のレスポンス"},
 	"double":      {EN: "success; too many orders", JA: "成功（注文が多すぎる）"},
 	"refused":     {EN: "an error; an order is refused", JA: "エラー（必要な注文が断られる）"},
 	"swallowed":   {EN: "success; an order is missing", JA: "成功（注文が 1 つ足りない）"},
@@ -89,7 +89,7 @@ var verdictWords = map[string]struct {
 	means text
 }{
 	"right": {"✓", text{EN: "right", JA: "正しい"}},
-	"told":  {"△", text{EN: "the rows are right, the answer is not", JA: "行は正しいが、応答が正しくない"}},
+	"told":  {"△", text{EN: "the rows are right, the answer is not", JA: "行は正しいが、レスポンスが正しくない"}},
 	"wrong": {"✗", text{EN: "the rows are wrong", JA: "行が正しくない"}},
 	"":      {"–", text{EN: "does not apply", JA: "当てはまらない"}},
 }
@@ -109,10 +109,10 @@ var surpriseWords = map[string]struct{ title, pg, sqlite text }{
 		title: text{EN: "JSON in the database is not the JSON that was sent", JA: "データベースの JSON は、送った JSON と同じではない"},
 		pg: text{
 			EN: "jsonb keeps what JSON means: members in an order of its own, other spaces, one of two members of the same name. An answer that is kept as jsonb is not replayed to the byte: signatures and digests over it break. ichido keeps bytes.",
-			JA: "jsonb が保存するのは JSON の意味です。メンバーの順序と空白は変わり、同じ名前のメンバーは 1 つになります。応答を jsonb で保存すると、バイト単位では再現できず、署名やダイジェストが合わなくなります。ichido はバイト列のまま保存します。"},
+			JA: "jsonb が保存するのは JSON の意味です。メンバーの順序と空白は変わり、同じ名前のメンバーは 1 つになります。レスポンスを jsonb で保存すると、バイト単位では再生できず、署名やダイジェストが合わなくなります。ichido はバイト列のまま保存します。"},
 		sqlite: text{
 			EN: "json() rewrites the spaces. PostgreSQL's jsonb also changes the order of members and drops one of two of the same name. An answer that is kept so is not replayed to the byte: signatures and digests over it break. ichido keeps bytes.",
-			JA: "json() は空白を書き換えます。PostgreSQL の jsonb では、メンバーの順序も変わり、同じ名前のメンバーは 1 つになります。このように保存した応答は、バイト単位では再現できず、署名やダイジェストが合わなくなります。ichido はバイト列のまま保存します。"},
+			JA: "json() は空白を書き換えます。PostgreSQL の jsonb では、メンバーの順序も変わり、同じ名前のメンバーは 1 つになります。このように保存したレスポンスは、バイト単位では再生できず、署名やダイジェストが合わなくなります。ichido はバイト列のまま保存します。"},
 	},
 	"aborted": {
 		title: text{EN: "After one error, the rest of the transaction", JA: "エラーの後のトランザクション"},
@@ -127,7 +127,7 @@ var surpriseWords = map[string]struct{ title, pg, sqlite text }{
 		title: text{EN: "DO NOTHING returns nothing", JA: "DO NOTHING は何も返さない"},
 		pg: text{
 			EN: "The second INSERT succeeds, makes no row and returns none. The id for the answer has to be looked up by another statement, which may not see a row that has just been committed.",
-			JA: "2 回目の INSERT は成功しますが、行を作らず、何も返しません。応答に使う id は別の文で探すことになり、コミットされたばかりの行が見えないこともあります。"},
+			JA: "2 回目の INSERT は成功しますが、行を作らず、何も返しません。レスポンスに使う id は別の文で探すことになり、コミットされたばかりの行が見えないこともあります。"},
 	},
 	"null": {
 		title: text{EN: "NULL is not a duplicate of NULL", JA: "NULL どうしは重複にならない"},
@@ -184,11 +184,11 @@ var advice = []struct {
 		question: text{EN: "Do several people edit the same row?", JA: "同じ行を複数の人が編集するか？"},
 		answer: text{
 			EN: "Then a version column, and an error that lets the second one look again. Nothing else keeps a change from being overwritten: a key recognises one operation that is sent again, and these are two. A repeat of your own save gets that error, too; a key in addition gives it the first answer.",
-			JA: "するなら、バージョンの列を持たせ、後の人にはエラーを返して見直してもらいます。変更の上書きは、ほかの方法では防げません。キーが見分けるのは 1 つの操作の再送で、これは 2 つの操作だからです。自分の保存を再送したときも同じエラーになります。キーを併用すれば、最初の応答が返ります。"},
+			JA: "するなら、バージョンの列を持たせ、後の人にはエラーを返して見直してもらいます。変更の上書きは、ほかの方法では防げません。キーが見分けるのは 1 つの操作の再送で、これは 2 つの操作だからです。自分の保存を再送したときも同じエラーになります。キーを併用すれば、最初のレスポンスが返ります。"},
 		by: []evidence{{"key", "edit"}, {"version", "edit"}, {"version", "lost"}},
 	},
 	{
-		question: text{EN: "Must who sends again get the first answer?", JA: "再送した人に、最初の応答を返す必要があるか？"},
+		question: text{EN: "Must who sends again get the first answer?", JA: "再送した人に、最初のレスポンスを返す必要があるか？"},
 		answer: text{
 			EN: "(An app on a bad connection, a client that retries, a webhook.) Then an idempotency key: only the sender knows whether two equal requests are one operation or two, and the key says so.",
 			JA: "（電波の悪いところのアプリ、再試行するクライアント、Webhook など。）あれば、冪等キーを使います。同じ内容の 2 つのリクエストが 1 つの操作なのか 2 つの操作なのかは、送る側にしか分かりません。それを伝えるのがキーです。"},
@@ -206,10 +206,10 @@ var advice = []struct {
 // words are all other texts.
 var words = map[string]text{
 	"title":       {EN: "Four ways against double registration", JA: "二重登録を防ぐ 4 つの方法"},
-	"intro":       {EN: "A user orders a chair. The same things happen to five servers, one that does nothing and four that do something about it. Every number was counted in one run: the rows in the database, the answers as a client got them over HTTP, the statements as the driver sent them.", JA: "利用者が椅子を 1 脚注文します。何もしないサーバーと、何かをする 4 つのサーバーに、同じことが起こります。数字はすべて 1 回の実行で数えたものです。行はデータベースの中、応答は HTTP でクライアントが受け取ったもの、文はドライバーが送ったものです。"},
-	"measured":    {EN: "Measured on %s. Statements and times are the median of %d runs.", JA: "%s で測定。文の数と時間は %d 回の中央値です。"},
+	"intro":       {EN: "A user orders a chair. The same things happen to five servers, one that does nothing and four that do something about it. Every number was counted in one run: the rows in the database, the answers as a client got them over HTTP, the statements as the driver sent them.", JA: "利用者が椅子を 1 脚注文します。何もしないサーバーと、何かをする 4 つのサーバーに、同じことが起こります。数字はすべて 1 回の実行で数えたものです。行はデータベースの中、レスポンスは HTTP でクライアントが受け取ったもの、SQL 文はドライバーが送ったものです。"},
+	"measured":    {EN: "Measured on %s. Statements and times are the median of %d runs.", JA: "%s で測定。SQL 文の数と時間は %d 回の中央値です。"},
 	"ways":        {EN: "The ways", JA: "方法"},
-	"glance":      {EN: "At a glance", JA: "まとめ"},
+	"glance":      {EN: "At a glance", JA: "一覧"},
 	"results":     {EN: "What was counted", JA: "数えた結果"},
 	"surprises":   {EN: "Surprises", JA: "意外なこと"},
 	"advice":      {EN: "What to choose", JA: "どれを選ぶか"},
@@ -219,15 +219,15 @@ var words = map[string]text{
 	"rows":        {EN: "rows made", JA: "できた行"},
 	"lost":        {EN: "updates lost", JA: "失われた更新"},
 	"sees":        {EN: "what the user sees", JA: "利用者に見えるもの"},
-	"statements":  {EN: "statements", JA: "文"},
+	"statements":  {EN: "statements", JA: "SQL 文"},
 	"time":        {EN: "time", JA: "時間"},
 	"right-rows":  {EN: "right: %d", JA: "正しくは %d"},
 	"right-edit":  {EN: "right: no update lost", JA: "正しくは、失われた更新 0"},
-	"legend":      {EN: "“Replay”: answered from the record. “Lost”: made, but the client did not get it. Statements: all that the server sent for these requests, BEGIN and COMMIT included; opening a form is not counted. Time: how long the clients waited for answers.", JA: "「再現」は、記録から答えたことを表します。「紛失」は、応答が作られたのにクライアントに届かなかったことを表します。文は、これらのリクエストのためにサーバーが送ったもので、BEGIN と COMMIT を含みます。フォームを開くための読み取りは数えません。時間は、クライアントが応答を待った時間です。"},
+	"legend":      {EN: "“Replay”: answered from the record. “Lost”: made, but the client did not get it. Statements: all that the server sent for these requests, BEGIN and COMMIT included; opening a form is not counted. Time: how long the clients waited for answers.", JA: "「リプレイ」は、記録から答えたことを表します。「紛失」は、レスポンスが作られたのにクライアントに届かなかったことを表します。SQL 文は、これらのリクエストのためにサーバーが送ったもので、BEGIN と COMMIT を含みます。フォームを開くための読み取りは数えません。時間は、クライアントがレスポンスを待った時間です。"},
 	"varied":      {EN: "not every run had the same counts; the worst is shown", JA: "数は実行ごとに異なったので、最も悪いものを示す"},
-	"replay":      {EN: "replay", JA: "再現"},
+	"replay":      {EN: "replay", JA: "リプレイ"},
 	"withheld":    {EN: "lost", JA: "紛失"},
-	"none":        {EN: "no answer", JA: "応答なし"},
+	"none":        {EN: "no answer", JA: "レスポンスなし"},
 	"inapplies":   {EN: "does not apply: %s", JA: "当てはまらない: %s"},
 	"combine":     {EN: "They go together: a constraint on what is unique, a version on what people edit, keys on what clients send.", JA: "組み合わせて使えます。ユニークなものには制約を、人が編集するものにはバージョンを、クライアントが送るものにはキーを付けてください。"},
 	"seen":        {EN: "Seen here: ", JA: "ここで見たこと: "},
@@ -239,7 +239,7 @@ var words = map[string]text{
 	"sends":       {EN: "sends", JA: "送信"},
 	"killed":      {EN: "sends; the server is killed here", JA: "送信（ここでサーバーを強制終了）"},
 	"like-this":   {EN: "%d requests like this one", JA: "同じものが %d リクエスト"},
-	"no-sql":      {EN: "no statement", JA: "文はなし"},
+	"no-sql":      {EN: "no statement", JA: "SQL 文はなし"},
 	"in-table":    {EN: "orders in the table: %d, right: %d", JA: "表にある注文: %d（正しくは %d）"},
 	"lost-edits":  {EN: "updates lost: %d", JA: "失われた更新: %d"},
 	"generated":   {EN: "This page is written by `ichido lab --markdown`, here on PostgreSQL (`--db`); without `--db` it tries the same on SQLite. `--explain` shows the SQL of each step.", JA: "このページは `ichido lab --markdown` の出力です。ここでは PostgreSQL で実行しました（`--db`）。`--db` を付けなければ SQLite で試します。`--explain` を付けると、各段階の SQL を表示します。"},
