@@ -3,10 +3,13 @@ package lab
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ichido-dev/ichido/internal/pgtest"
@@ -79,6 +82,56 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAtOnceOverlaps holds the last of the requests back until all others are in their transactions: none of them may have
+// been committed by then.
+func TestAtOnceOverlaps(t *testing.T) {
+	var committed atomic.Int32
+	var working sync.WaitGroup
+	working.Add(atOnce - 1)
+	p := fakePool{committed: &committed}
+	took := atomic.Int32{}
+	w := &way{id: "fake", order: func(context.Context, pool, querier, order) (int, error) {
+		if took.Add(1) < atOnce {
+			working.Done()
+		}
+		return http.StatusCreated, nil
+	}}
+	s, err := serve(t.Context(), w, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	sent := atomic.Int32{}
+	trial := &trial{way: w, server: s, client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if sent.Add(1) == atOnce {
+			working.Wait()
+			if n := committed.Load(); n > 0 {
+				t.Errorf("%d were committed before the last one came", n)
+			}
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}}
+	check(t, trial.sendAtOnce(t.Context(), request{who: "taro", method: http.MethodPost, path: "/orders", body: "{}"}, atOnce))
+	if n := committed.Load(); n != atOnce {
+		t.Errorf("%d were committed, want %d", n, atOnce)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A fakePool has no database, and counts its commits.
+type fakePool struct {
+	pool
+	committed *atomic.Int32
+}
+
+func (p fakePool) transact(_ context.Context, work func(querier) error) error {
+	defer p.committed.Add(1)
+	return work(nil)
 }
 
 // TestLabLeavesNothing stops a lab at several moments.
