@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ func TestDecide(t *testing.T) {
 	}{
 		{"done", false, client.Result{Outcome: client.Done, Verdict: client.Succeeded}, Done, true},
 		{"a replayed failure", true, client.Result{Outcome: client.NotDone, Verdict: client.Failed}, NotDone, true},
-		{"a mismatch", true, client.Result{Outcome: client.NotDone, Verdict: client.Mismatch}, NotDone, true},
+		{"a mismatch", false, client.Result{Outcome: client.NotDone, Verdict: client.Mismatch}, NotDone, false},
+		{"a mismatch after a lost answer", true, client.Result{Outcome: client.NotDone, Verdict: client.Mismatch}, Unknown, true},
 		{"refused", false, client.Result{Outcome: client.NotDone, Verdict: client.Refused}, NotDone, false},
 		{"refused after a lost answer", true, client.Result{Outcome: client.NotDone, Verdict: client.Refused}, Waiting, true},
 		{"too many requests", false, client.Result{Outcome: client.NotDone, Verdict: client.TryAgain, Retryable: true}, Waiting, false},
@@ -62,5 +64,24 @@ func TestConfig(t *testing.T) {
 	}
 	if _, err := o.memory(client.Target{Retention: 2 * time.Minute}); err == nil {
 		t.Error("a server that forgets sooner than a sending takes is accepted")
+	}
+}
+
+// A server that asks for more than can be counted is not sent to at once.
+func TestPause(t *testing.T) {
+	o, err := New(nil, SQLite, nil, &Config{MaxDelay: math.MaxInt64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	e := &Entry{SendUntil: now.Add(time.Hour), now: now, Attempts: 1}
+	for asked, least := range map[time.Duration]time.Duration{0: 0, time.Minute: time.Minute, 24 * time.Hour: time.Hour, math.MaxInt64: time.Hour} {
+		if wait := o.pause(e, asked); wait < least || wait > time.Hour {
+			t.Errorf("asked for %s: waits for %s", asked, wait)
+		}
+	}
+	e.Attempts = 1000
+	if wait := o.pause(e, 0); wait < 0 || wait > time.Hour {
+		t.Errorf("waits for %s", wait)
 	}
 }

@@ -89,9 +89,10 @@ func (d *Dialect) write() *Dialect {
 			due_at = ` + in("$1") + `
 		WHERE id IN (SELECT id FROM due) RETURNING ` + whole
 	}
-	// Only the oldest undecided operation of a subject is sent.
+	// Only the oldest undecided operation of a subject is sent, and not while a later one still is: it may have been retried.
 	first := `(state NOT IN ('waiting', 'sending') OR NOT EXISTS (SELECT 1 FROM idempotency_outbox e WHERE e.subject = r.subject AND e.id < r.id
-		AND e.state IN ('waiting', 'sending', 'unknown') AND (e.state <> 'unknown' OR CAST($3 AS boolean))))`
+		AND e.state IN ('waiting', 'sending', 'unknown') AND (e.state <> 'unknown' OR CAST($3 AS boolean)))
+		AND NOT EXISTS (SELECT 1 FROM idempotency_outbox l WHERE l.subject = r.subject AND l.id > r.id AND l.state = 'sending' AND l.due_at > ` + d.now + `))`
 	d.claim = claim(`SELECT id FROM idempotency_outbox r WHERE due_at <= ` + d.now + ` AND ` + first + ` ORDER BY due_at LIMIT CAST($4 AS bigint) ` + d.skip)
 	d.claimOne = claim(`SELECT id FROM idempotency_outbox r WHERE id = CAST($4 AS bigint) AND (due_at <= ` + d.now + ` OR state = 'waiting' AND CAST($5 AS boolean)) AND ` + first + ` ` + d.skip)
 

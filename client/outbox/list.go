@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ type Filter struct {
 	Limit int
 }
 
-// List returns operations in the order of their ids, without bodies.
+// List returns operations in the order of their ids, without bodies. If some cannot be read it returns the others, and an error.
 func (o *Outbox) List(ctx context.Context, f Filter) ([]*Entry, error) {
 	query, args := o.dialect.list, []any{f.After}
 	add := func(value any) string {
@@ -44,21 +45,23 @@ func (o *Outbox) List(ctx context.Context, f Filter) ([]*Entry, error) {
 	return collect("listing", rows)
 }
 
+// collect returns the entries that can be read, and why others cannot: a row that somebody spoilt must not hold them up.
 func collect(doing string, rows *sql.Rows) (entries []*Entry, err error) {
 	defer rows.Close()
 	for rows.Next() {
-		e, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("outbox: %s: %w", doing, err)
+		e, bad := scan(rows)
+		if bad != nil {
+			err = errors.Join(err, fmt.Errorf("outbox: %s: %w", doing, bad))
+			continue
 		}
 		entries = append(entries, e)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("outbox: %s: %w", doing, err)
+	if bad := rows.Err(); bad != nil {
+		return nil, errors.Join(err, fmt.Errorf("outbox: %s: %w", doing, bad))
 	}
 	// The rows of an UPDATE have no order.
 	slices.SortFunc(entries, func(a, b *Entry) int { return int(a.ID - b.ID) })
-	return entries, nil
+	return entries, err
 }
 
 // Look returns an operation, or ErrNotFound.

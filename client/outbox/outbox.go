@@ -33,7 +33,7 @@
 // # Order
 //
 // Operations with the same Subject are sent one after the other, in the order of their ids: each when the one before it is
-// decided. One that is unknown holds its subject up until a person has decided, unless Config.PassUnknown is set. The ids
+// decided. One that is retried after later ones were sent is the next. One that is unknown holds its subject up until a person has decided, unless Config.PassUnknown is set. The ids
 // follow the order of the Puts; of two transactions at the same time the later one may commit first, and its operation be
 // sent before the other is visible. Where that matters, lock what they have in common before Put.
 package outbox
@@ -44,6 +44,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -131,6 +132,7 @@ func (c *Config) fill() error {
 	); err != nil {
 		return err
 	}
+	c.MaxDelay = min(c.MaxDelay, math.MaxInt64-1) // one more can be counted
 	c.Concurrency, c.MaxAnswer, c.Grace = cmp.Or(c.Concurrency, 4), cmp.Or(c.MaxAnswer, 64<<10), cmp.Or(c.Grace, 10*time.Second)
 	switch {
 	case c.Concurrency < 1:

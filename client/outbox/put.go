@@ -69,6 +69,8 @@ func Pgx[R Row](tx interface {
 }
 
 var (
+	// ErrRefused: the operation cannot be kept as it is; nothing is wrong with the database.
+	ErrRefused = errors.New("outbox: the operation is refused")
 	// ErrMismatch: the name belongs to another request.
 	ErrMismatch = errors.New("outbox: the name belongs to another request")
 	// ErrNotFound: there is no such operation.
@@ -77,11 +79,12 @@ var (
 
 // Put keeps an operation, in tx, or in a transaction of its own if tx is nil. It is sent once that is committed, by a
 // worker: see [Outbox.Run] and [Outbox.Send]. If there is an operation of the name already it returns that one with what has
-// become of it, or ErrMismatch if its request is another. The body of the request is read and closed.
+// become of it, or ErrMismatch if its request is another. ErrRefused is for requests that cannot be sent, or not be kept. The
+// body of the request is read and closed.
 func (o *Outbox) Put(ctx context.Context, tx Tx, op Operation) (*Entry, error) {
 	e, err := o.entry(op)
 	if err != nil {
-		return nil, fmt.Errorf("outbox: %s is refused: %w", named(0, cmp.Or(op.Name, "without a name")), err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrRefused, cmp.Or(op.Name, "without a name"), err)
 	}
 	own := tx == nil
 	if own {

@@ -109,7 +109,7 @@ func decide(sent bool, res client.Result) (State, bool) {
 	switch {
 	case res.Outcome == client.Done:
 		return Done, true
-	case res.Verdict == client.Failed || res.Verdict == client.Mismatch: // whatever was sent before
+	case res.Verdict == client.Failed: // whatever was sent before
 		return NotDone, true
 	}
 	sent = sent || res.Outcome == client.Unknown
@@ -154,8 +154,8 @@ func (o *Outbox) pause(e *Entry, asked time.Duration) time.Duration {
 	if n := e.Attempts - 1; n < 62 && o.config.BaseDelay < ceiling>>n {
 		ceiling = o.config.BaseDelay << n
 	}
-	wait := asked + rand.N(ceiling+1)
-	return max(0, min(wait, e.SendUntil.Sub(e.now)))
+	left := max(0, e.SendUntil.Sub(e.now))
+	return min(min(asked, left)+rand.N(min(ceiling, left)+1), left)
 }
 
 func (o *Outbox) answer(res *http.Response) *Answer {
@@ -184,6 +184,9 @@ func reasonOf(res client.Result) string {
 		text = unknown.Err.Error()
 	case res.Response != nil:
 		text = "answered " + res.Response.Status
+		if to := res.Response.Header.Get("Location"); to != "" && res.Response.StatusCode/100 == 3 {
+			text += ", which names " + to
+		}
 	}
 	if res.Stopped == client.StopServer {
 		text += "; " + string(res.Stopped)

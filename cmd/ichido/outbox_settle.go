@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ichido-dev/ichido/client/outbox"
@@ -104,11 +105,15 @@ func (c *outboxCommand) show(e *outbox.Entry, reveal bool) error {
 
 // advice says how an operation that is unknown is decided.
 func advice(cmd *cobra.Command, e *outbox.Entry) string {
+	drop := outboxLine(cmd, "outbox drop", e, "--reason", "'…'", "--yes")
+	if !e.FirstSentAt.IsZero() && !time.Now().Before(e.SendUntil) {
+		return fmt.Sprintf("Find out at the server whether the operation took effect, then drop it; if it did not, send it anew afterwards:\n  %s\n", drop)
+	}
 	return fmt.Sprintf(`Find out at the server whether the operation took effect, then say so:
-  it did                    %s
-  it did not, or may be     %s
-  asked again (same key)
-`, outboxLine(cmd, "outbox drop", e, "--reason", "'…'", "--yes"), outboxLine(cmd, "outbox retry", e))
+  it did         %s
+  it did not     %s
+The latter sends it again under its key, which is right, too, once the server can tell by the key.
+`, drop, outboxLine(cmd, "outbox retry", e))
 }
 
 func fieldLines(line func(label, text string), label string, h http.Header, reveal bool) {

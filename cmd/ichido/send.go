@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -27,8 +28,8 @@ const (
 	exitUnknown = 6
 )
 
-const sendExitCodes = `Exit codes: 0 done, 1 it failed and nothing is known, 2 the command was not understood, 3 there is no such operation,
-4 the operation has another request, 5 not done: it certainly took no effect so far, 6 unknown: it may have taken effect.`
+const sendExitCodes = `Exit codes: 0 done, 1 send itself failed, which says nothing of the operation, 2 the command was not understood,
+3 there is no such operation, 4 the operation has another request, or was dropped, 5 not done: it certainly took no effect so far, 6 unknown: it may have taken effect.`
 
 type sendOptions struct {
 	cmd       *cobra.Command
@@ -61,9 +62,9 @@ The server must honour keys; --target says how. Without an operation's name one 
 without URL it goes on with what is kept. Fields of -H that are no description of the body or the answer, such as
 Authorization, are sent but not kept: give them each time. -H @FILE reads fields from a file.
 
-An answer below 400 is done, and its body is printed. Attempts are shown on standard error. An operation that is unknown is
-not sent again by itself: see ichido outbox. Operations that are done, not done or dropped are kept for 30 days; later, the
-same name is a new operation.
+An answer of 2xx or 303 is done. The body of the last answer is printed, whatever it means; redirects are not followed.
+Attempts are shown on standard error. An operation that is unknown is not sent again by itself: see ichido outbox. Operations
+that are done, not done or dropped are kept for 30 days; later, the same name is a new operation.
 
 ` + sendExitCodes,
 		Example: `  ichido send --operation order-42 --json '{"item_code":"PJ-001","quantity":1,"reserved_by":"taro"}' http://localhost:8080/reservations
@@ -89,7 +90,8 @@ same name is a new operation.
 	f.BoolVarP(&o.silent, "silent", "s", false, "show errors only, and not each attempt")
 	f.StringVar(&o.operation, "operation", "", "`name` of the operation: the same name is the same operation")
 	f.StringVar(&o.subject, "subject", "", "`subject` of the operation: those of a subject are sent one after the other")
-	addChoice(cmd, &o.target, "target", "ICHIDO_TARGET", "how the server takes keys", targetWords()...)
+	words := targetWords()
+	addChoice(cmd, &o.target, "target", "ICHIDO_TARGET", "how the server takes keys, in a `word`: "+strings.Join(words, ", "), words...)
 	addOutboxFlag(cmd, &o.location)
 	o.maxTime, o.retryFor = 30*time.Second, 2*time.Minute
 	f.Var(secondsFlag{durationFlag{value: &o.maxTime}}, "max-time", "how long an attempt may take, in seconds or like 30s")
@@ -166,13 +168,20 @@ func (o *sendOptions) request() (*http.Request, error) {
 	}
 	if o.method == "" {
 		if len(o.data) == 0 {
-			return nil, errors.New("there is neither data (-d, --json) nor a method (-X); a GET needs no operation")
+			return nil, fmt.Errorf("nothing is to be sent to %s: there is neither data (-d, --json) nor a method (-X), and a GET needs no operation. "+
+				"To go on with an operation give its name as --operation NAME", display(o.url))
 		}
 		o.method = http.MethodPost
 	}
 	r, err := http.NewRequest(o.method, o.url, bytes.NewReader(content))
+	if bad := new(url.Error); errors.As(err, &bad) { // it repeats the URL, which may have a password
+		return nil, fmt.Errorf("this is no URL: %w", bad.Err)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if r.URL.User != nil {
+		return nil, errors.New("the URL has a user or a password, and URLs are kept; give them as -H @FILE, a file with the field Authorization")
 	}
 	kind := "application/x-www-form-urlencoded"
 	if slices.ContainsFunc(o.data, func(p dataPart) bool { return p.kind == "json" }) {
@@ -250,8 +259,13 @@ func (o *sendOptions) put(ctx context.Context, box *outbox.Outbox, target client
 	e, err := box.Put(ctx, nil, outbox.Operation{Name: o.operation, Subject: o.subject, Key: key, Request: r})
 	switch {
 	case errors.Is(err, outbox.ErrMismatch):
-		return nil, &exitError{exitOtherState, fmt.Errorf("%s. Or drop that one, if it is not to be sent: ichido outbox drop %s --reason '…' --yes",
-			strings.TrimPrefix(err.Error(), "outbox: "), shellWord(o.operation))}
+		text := strings.TrimPrefix(err.Error(), "outbox: ")
+		if there, err := box.LookName(ctx, o.operation); err == nil && there.State != outbox.Done {
+			text += ". Or drop that one, if it is not to be sent: " + outboxLine(o.cmd, "outbox drop", there, "--reason", "'…'", "--yes")
+		}
+		return nil, &exitError{exitOtherState, errors.New(text)}
+	case errors.Is(err, outbox.ErrRefused):
+		return nil, usageError(errors.New(strings.TrimPrefix(err.Error(), "outbox: ")))
 	case err != nil:
 		return nil, err
 	case made:
@@ -285,12 +299,18 @@ func (o *sendOptions) attempt(e *outbox.Entry) {
 
 // end prints the answer, and makes the outcome an exit code. err says why the sending ended before it was decided.
 func (o *sendOptions) end(e *outbox.Entry, err error) error {
+	name := display(ref(e))
 	if e.Answer != nil && e.State != outbox.Dropped {
 		if err := o.print(e.Answer); err != nil {
-			return err
+			return fmt.Errorf("operation %s is %s, but its answer cannot be written: %w. It is kept: %s", name, e.State, err, outboxLine(o.cmd, "outbox show", e, "--reveal"))
 		}
 	}
-	name := display(ref(e))
+	why := display(e.Err)
+	if e.Err == "" && e.Subject != "" {
+		why = fmt.Sprintf("its turn has not come: see ichido outbox list --subject %s", shellWord(e.Subject))
+	} else if e.Err == "" {
+		why = "nothing was learned"
+	}
 	outcome := e.Outcome()
 	switch {
 	case outcome == client.Done:
@@ -301,14 +321,14 @@ func (o *sendOptions) end(e *outbox.Entry, err error) error {
 	case e.State == outbox.Dropped:
 		return &exitError{exitOtherState, fmt.Errorf("operation %s was dropped by %s: %s", name, display(e.By), display(e.Reason))}
 	case outcome == client.NotDone && e.State.Decided():
-		return &exitError{exitNotDone, fmt.Errorf("operation %s is not done: %s", name, display(e.Err))}
+		return &exitError{exitNotDone, fmt.Errorf("operation %s is not done: %s", name, why)}
 	case outcome == client.NotDone:
-		return &exitError{exitNotDone, fmt.Errorf("operation %s is not done yet (%s): %s. To go on:\n  %s", name, stopped(err), display(e.Err), sendLine(o.cmd, e))}
+		return &exitError{exitNotDone, fmt.Errorf("operation %s is not done yet (%s): %s. To go on:\n  %s", name, stopped(err), why, sendLine(o.cmd, e))}
 	case e.State.Decided():
-		return &exitError{exitUnknown, fmt.Errorf("whether operation %s took effect is unknown: %s. %s", name, display(e.Err), strings.TrimSuffix(advice(o.cmd, e), "\n"))}
+		return &exitError{exitUnknown, fmt.Errorf("whether operation %s took effect is unknown: %s. %s", name, why, strings.TrimSuffix(advice(o.cmd, e), "\n"))}
 	}
 	return &exitError{exitUnknown, fmt.Errorf("whether operation %s took effect is unknown yet (%s): %s. To find out, go on; it is the same operation:\n  %s",
-		name, stopped(err), display(e.Err), sendLine(o.cmd, e))}
+		name, stopped(err), why, sendLine(o.cmd, e))}
 }
 
 // stopped says why the sending ended.

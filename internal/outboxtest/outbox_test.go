@@ -431,7 +431,7 @@ func TestSendingEndsBeforeTheLease(t *testing.T) {
 
 func TestOrderOfASubject(t *testing.T) {
 	on(t, func(w *world) {
-		w.faults(first(fault{status: 503, later: true}))
+		w.faults(first(fault{status: 503, after: "30"}))
 		o := w.box(nil)
 		for _, name := range []string{"a1", "a2", "a3"} {
 			w.put(o, name, "a")

@@ -57,7 +57,7 @@ type world struct {
 // A fault is what a sending meets.
 type fault struct {
 	status int           // answers it, and does nothing
-	later  bool          // with a Retry-After of 30 s
+	after  string        // with this Retry-After
 	lost   bool          // cuts the connection when the work is done
 	hold   chan struct{} // waits before the work
 }
@@ -134,8 +134,8 @@ func (w *world) serve() {
 		}
 		switch {
 		case f.status != 0:
-			if f.later {
-				rw.Header().Set("Retry-After", "30")
+			if f.after != "" {
+				rw.Header().Set("Retry-After", f.after)
 			}
 			http.Error(rw, "a fault", f.status)
 		case f.lost:
