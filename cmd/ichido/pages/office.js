@@ -252,7 +252,7 @@ function over(network, log, stragglers) {
       response = await both[0];
     } else {
       const cut = new AbortController();
-      const timer = setTimeout(() => cut.abort(), 1000);
+      const timer = setTimeout(() => cut.abort(), 2000);
       await fetch(url, { ...init, signal: cut.signal }).catch(() => {});
       clearTimeout(timer);
       cut.abort();
@@ -264,15 +264,14 @@ function over(network, log, stragglers) {
   };
 }
 
-// Two clients that try again, the first as many do, without a key. patience is how long they wait for an answer, in
-// milliseconds.
+// Two clients that try again. patience is how long they wait for the first answer, in milliseconds.
 const withKey = (send, path, init, patience) =>
   createOperation({ fetch: send, attemptTimeout: patience, baseDelay: 400 }).fetch(path, init);
 
 async function withoutKey(send, path, init, patience) {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await send(path, { ...init, signal: AbortSignal.timeout(patience) });
+      return await send(path, { ...init, signal: attempt === 1 ? AbortSignal.timeout(patience) : undefined });
     } catch (error) {
       if (attempt === 5) throw error;
       await sleep(200);
