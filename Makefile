@@ -17,8 +17,8 @@ check: ## format, vet, staticcheck, dependencies
 
 lint: check ## the same as check
 
-bench: ## run the comparisons (ARGS are its flags)
-	go run ./bench $(ARGS)
+bench: ## run all comparisons and write bench/report.* (50 min; ARGS="--quick" for some seconds each)
+	go run ./bench --all --json bench/report.json --markdown bench/report.md --report bench/report.html $(ARGS)
 
 tidy: ## go mod tidy in every module
 	scripts/tidy.sh $(ARGS)

@@ -30,6 +30,7 @@ type counter struct{ roundTrips, statements atomic.Int64 }
 type handlers struct {
 	plain  http.Handler // a transaction, no idempotency
 	ichido http.Handler
+	waits  http.Handler   // ichido with the policy Wait
 	usual  http.Handler   // see usual_postgres.go
 	writes http.Handler   // see writes_postgres.go
 	floor  http.Handler   // see floor.go
@@ -52,6 +53,11 @@ func (h *handlers) wrap(store ichido.Store, insert insertFunc, txStep stepFunc) 
 	if err != nil {
 		return err
 	}
+	waiting, err := manager.With(func(c *ichido.Config) { c.InProgress = ichido.Wait })
+	if err != nil {
+		return err
+	}
+	h.waits = waiting.Wrap(handle(insert))
 	h.ichido, h.lease = manager.Wrap(handle(insert)), leases.Wrap(handle(insertNothing))
 	stepping, err := leases.With(func(c *ichido.Config) { c.StepSecret = []byte("a secret of sixteen bytes") })
 	if err != nil {
@@ -68,16 +74,16 @@ func (h *handlers) wrap(store ichido.Store, insert insertFunc, txStep stepFunc) 
 
 // An api is handlers behind a net/http server on the loopback interface.
 type api struct {
-	address  string
-	server   *http.Server
-	handlers *handlers
+	address string
+	close   func()
 }
 
 func serve(h *handlers) (*api, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+	address, end, err := listen(h.mux())
+	return &api{address, func() { end(); h.close() }}, err
+}
+
+func (h *handlers) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /plain", h.plain)
 	mux.Handle("POST /ichido", h.ichido)
@@ -85,15 +91,20 @@ func serve(h *handlers) (*api, error) {
 	mux.Handle("POST /writes", h.writes)
 	mux.Handle("POST /lease", h.lease)
 	mux.Handle("POST /floor", h.floor)
+	mux.Handle("POST /wait", h.waits)
 	mux.Handle("POST /", h.steps)
-	a := &api{listener.Addr().String(), &http.Server{Handler: mux}, h}
-	go a.server.Serve(listener)
-	return a, nil
+	return mux
 }
 
-func (a *api) close() {
-	a.server.Close()
-	a.handlers.close()
+// listen serves by a handler on the loopback interface.
+func listen(h http.Handler) (address string, close func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: h}
+	go server.Serve(listener)
+	return listener.Addr().String(), func() { server.Close() }, nil
 }
 
 // series returns a series of requests to a path, each with the key that key returns.

@@ -62,7 +62,7 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 	if c.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
 	}
-	o.progress("%s: counting", db.name())
+	o.talk.say("%s: counting", db.name())
 	if c.Requests, err = countRequests(ctx, db, between.variants); err != nil {
 		return nil, err
 	}

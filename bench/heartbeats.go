@@ -44,13 +44,13 @@ func measureHeartbeats(ctx context.Context, o *options) (*Heartbeats, error) {
 	if out.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
 	}
-	o.progress("starting %d attempts", attempts)
+	o.talk.say("starting %d attempts", attempts)
 	stop, err := startAttempts(ctx, store, attempts, lease)
 	if err != nil {
 		return nil, err
 	}
 	err = out.watch(ctx, o, db, store)
-	o.progress("ending %d attempts", attempts)
+	o.talk.say("ending %d attempts", attempts)
 	return out, errors.Join(err, stop())
 }
 
@@ -156,13 +156,14 @@ func (h *Heartbeats) watch(ctx context.Context, o *options, db *postgres, store 
 		return err
 	}
 	var beats []beat
+	o.talk.begin(o.rounds, "%d attempts in flight, renewals", h.Attempts)
 	for len(beats) < o.rounds {
-		o.progress("%d attempts in flight, renewal %d of %d", h.Attempts, len(beats)+1, o.rounds)
 		b, err := store.next(ctx)
 		if err != nil {
 			return err
 		}
 		beats = append(beats, b)
+		o.talk.step()
 	}
 	h.Statements = spreadOf(beats, func(b beat) float64 { return float64(b.statements) * float64(h.Attempts) / float64(b.leases) })
 	h.Met = h.Statements.Min == h.Aim && h.Statements.Max == h.Aim
@@ -170,7 +171,7 @@ func (h *Heartbeats) watch(ctx context.Context, o *options, db *postgres, store 
 	h.LogBytes = spreadOf(beats, func(b beat) float64 { return float64(b.logBytes) / float64(b.leases) })
 
 	// PostgreSQL counts updates a little later than it makes them.
-	o.progress("%d attempts in flight, waiting for the statistics", h.Attempts)
+	o.talk.say("%d attempts in flight, waiting for the statistics", h.Attempts)
 	for range lateBeats {
 		updated, hot, err := db.updates(ctx)
 		if err != nil {

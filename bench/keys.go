@@ -5,29 +5,35 @@ import (
 	"fmt"
 )
 
-// measureKeys compares first requests on a table with many stored keys with those on an empty one.
+// measureKeys compares first requests on tables with many stored keys with those on an empty one.
 func measureKeys(ctx context.Context, o *options) (*Keys, error) {
 	server, err := startPostgres(o)
 	if err != nil {
 		return nil, err
 	}
 	defer server.close()
-	k := &Keys{Stored: o.keys}
-	var both []series
-	for _, name := range []string{"empty", "full"} {
-		db, err := newPostgres(ctx, server, name)
+	k := new(Keys)
+	var all []series
+	var toEmpty []aim
+	for i, stored := range append([]int{0}, o.keys...) {
+		db, err := newPostgres(ctx, server, fmt.Sprint("stored_", stored))
 		if err != nil {
 			return nil, err
 		}
 		defer db.close()
-		if name == "full" {
-			o.progress("storing %d keys", o.keys)
-			if err := db.storeMany(ctx, o.keys); err != nil {
+		name := "empty"
+		if i > 0 {
+			name = fmt.Sprint(stored, " keys")
+			toEmpty = append(toEmpty, aim{of: name, to: "empty", least: 0.9})
+			o.talk.say("storing %d keys", stored)
+			if err := db.storeMany(ctx, stored); err != nil {
 				return nil, err
 			}
-			if k.Sizes, err = db.sizes(ctx, "idempotency_keys"); err != nil {
+			sizes, err := db.sizes(ctx, "idempotency_keys")
+			if err != nil {
 				return nil, err
 			}
+			k.Tables = append(k.Tables, KeyTable{stored, sizes})
 		}
 		if k.Facts, err = db.facts(ctx); err != nil {
 			return nil, err
@@ -50,20 +56,20 @@ func measureKeys(ctx context.Context, o *options) (*Keys, error) {
 		}
 		defer a.close()
 		chosen, _ := first(a)
-		both = append(both, chosen...)
-		if name == "empty" {
-			both[0].before = func(ctx context.Context) error {
+		if i == 0 {
+			chosen[0].before = func(ctx context.Context) error {
 				_, err := db.admin.Exec(ctx, "TRUNCATE idempotency_keys")
 				return err
 			}
 		}
+		all = append(all, chosen...)
 	}
 	for _, clients := range o.clients {
-		got, err := alternate(ctx, o, clients, both)
+		got, err := alternate(ctx, o, clients, all)
 		if err != nil {
 			return nil, err
 		}
-		k.Loads = append(k.Loads, got.load(clients, both, aim{of: "full", to: "empty", least: 0.9}))
+		k.Loads = append(k.Loads, got.load(clients, all, toEmpty...))
 	}
 	return k, nil
 }

@@ -115,26 +115,26 @@ func summarise(latencies []time.Duration, took time.Duration) (sample, error) {
 	return sample{float64(n) / took.Seconds(), latencies[n/2], latencies[n*99/100]}, nil
 }
 
-// A client sends requests over one connection that it keeps. It is leaner than that of net/http because it shares the
+// A sender is a client that sends requests over one connection that it keeps. It is leaner than that of net/http because it shares the
 // cores with what is measured, and would make the variants look more alike than they are.
-type client struct {
+type sender struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
 }
 
-func dial(address string) (*client, error) {
+func dial(address string) (*sender, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
+	return &sender{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
 const replayedHeader = "Idempotent-Replayed"
 
 // send sends a reservation. The body of its answer has to be read before the next.
-func (c *client) send(path, key string) (*http.Response, error) {
+func (c *sender) send(path, key string) (*http.Response, error) {
 	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
 		"Idempotency-Key: \"%s\"\r\nContent-Length: %d\r\n\r\n%s", path, key, len(requestBody), requestBody)
 	if _, err := c.conn.Write(c.out); err != nil {
@@ -144,7 +144,7 @@ func (c *client) send(path, key string) (*http.Response, error) {
 }
 
 // post sends a reservation. Any answer but a 201 that is a replay, or is none, as expected, is an error.
-func (c *client) post(path, key string, replay bool) error {
+func (c *sender) post(path, key string, replay bool) error {
 	res, err := c.send(path, key)
 	if err != nil {
 		return err

@@ -1,21 +1,18 @@
 // Command bench measures ichido against what it replaces, side by side in one run.
 //
 //	go run ./bench                    the comparisons on PostgreSQL and SQLite, and the costs in memory
-//	go run ./bench --quick            the same, too short to mean anything: does it work?
+//	go run ./bench --lease            another run; --help lists them
+//	go run ./bench --quick            too short to mean anything: does it work?
 //	go run ./bench --keys 10000000    a table full of keys against an empty one, on PostgreSQL
-//	go run ./bench --keys 10000000 --schema-variants
-//	go run ./bench --drivers          the drivers for SQLite
-//	go run ./bench --lease            lease mode: two plain writes, first requests, replays, and heartbeats
-//	go run ./bench --steps            lease mode: operations of 0, 1, 5 and 20 steps, and one that resumes
-//	go run ./bench --purge            first requests while ten million keys are purged of a tenth, on PostgreSQL
-//	go run ./bench --retention        bytes on disk over ten periods of retention
+//	go run ./bench --all --json report.json --report report.html --markdown report.md
+//	go run ./bench --from report.json --report report.html
 //
-// The table goes to stdout, what is going on to stderr if that is a terminal, and a [Report] to the file of --json.
-// README.md says what is compared and how to read it.
+// The tables go to stdout, what is going on to stderr, a [Report] to the file of --json, and the same as a document with
+// plots to that of --report. README.md says what is compared and how to read it.
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -32,6 +30,7 @@ import (
 )
 
 type options struct {
+	runs          []run
 	engines       []string
 	only          []string
 	clients       []int
@@ -40,48 +39,42 @@ type options struct {
 	patience      time.Duration
 	postgres      string
 	sharedBuffers string
+	from          string
 	json          string
+	html          string
+	markdown      string
 	profile       string
 	quick         bool
-	keys          int
-	variants      bool
-	drivers       bool
-	lease         bool
-	steps         bool
-	purge         bool
-	retention     bool
+	keys          []int // ascending
+	all           bool
+	args          []string // the settings that were given, to be shown
 
-	talk io.Writer
-}
-
-// progress says what is going on, where somebody is watching.
-func (o *options) progress(format string, args ...any) {
-	if o.talk != nil {
-		fmt.Fprintf(o.talk, "\r\x1b[K"+format, args...)
-	}
+	talk *progress // nil is silent
 }
 
 func parseOptions(args []string) (*options, error) {
 	o := new(options)
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	chosen := make([]bool, len(runs))
+	for i, r := range runs {
+		flags.BoolVar(&chosen[i], r.name, false, "run: "+r.about)
+	}
+	flags.BoolVar(&o.all, "all", false, "run all of these but --schema-variants (README.md says for how long)")
 	engines := flags.String("db", "postgres,sqlite,memory", "what to run on")
 	only := flags.String("only", "", "the variants to run, for profiles (default all)")
-	clients := flags.String("clients", "", "numbers of clients (default 1,16; of --purge 1,4)")
+	clients := flags.String("clients", "", "numbers of clients (each run has its own default)")
+	keys := flags.String("keys", "", "how many stored keys; alone, and with several numbers, it stands for --stored-keys")
 	flags.BoolVar(&o.quick, "quick", false, "one short round of everything, to see that it works")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often each variant is measured")
 	flags.DurationVar(&o.duration, "duration", 2*time.Second, "how long one variant is measured in one round")
 	flags.DurationVar(&o.patience, "patience", 0, "longest wait for each sample until other programs leave the machine idle (Linux)")
 	flags.StringVar(&o.postgres, "postgres", "", "URL of a PostgreSQL server whose role may create databases (default: one is started)")
 	flags.StringVar(&o.sharedBuffers, "shared-buffers", "128MB", "of the PostgreSQL that is started")
+	flags.StringVar(&o.from, "from", "", "file of --json to begin with: what is run replaces its parts, and nothing is run unless it is named")
 	flags.StringVar(&o.json, "json", "", "file to write the report to")
+	flags.StringVar(&o.html, "report", "", "file to write the report to as a page with plots")
+	flags.StringVar(&o.markdown, "markdown", "", "file to write the report to as Markdown")
 	flags.StringVar(&o.profile, "cpuprofile", "", "file to write a CPU profile of this process to")
-	flags.IntVar(&o.keys, "keys", 0, "run only: a table of so many stored keys against an empty one; with --purge and --retention, how many are stored")
-	flags.BoolVar(&o.variants, "schema-variants", false, "with --keys: other primary keys and indexes against ours")
-	flags.BoolVar(&o.drivers, "drivers", false, "run only: the drivers for SQLite against each other")
-	flags.BoolVar(&o.lease, "lease", false, "run only: lease mode against two plain writes, and its heartbeats")
-	flags.BoolVar(&o.steps, "steps", false, "run only: operations of steps against those of none")
-	flags.BoolVar(&o.purge, "purge", false, "run only: requests while keys are purged, of --keys (default 10,000,000) a tenth")
-	flags.BoolVar(&o.retention, "retention", false, "run only: bytes on disk over ten periods, with --keys (default 100,000) in each")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -92,61 +85,84 @@ func parseOptions(args []string) (*options, error) {
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
-	o.fill(clients)
-	for _, field := range strings.Split(*clients, ",") {
-		n, err := strconv.Atoi(field)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("--clients: %q is not a number of clients", field)
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "quick":
+			o.args = append(o.args, "--quick")
+		case "db", "only", "clients", "keys", "rounds", "duration", "patience", "shared-buffers":
+			o.args = append(o.args, "--"+f.Name+"="+f.Value.String())
+		case "postgres": // its URL may hold a password
+			o.args = append(o.args, "--postgres=URL")
 		}
-		o.clients = append(o.clients, n)
+	})
+	var err error
+	if o.clients, err = numbers("--clients", *clients); err != nil {
+		return nil, err
 	}
+	if o.keys, err = numbers("--keys", *keys); err != nil {
+		return nil, err
+	}
+	slices.Sort(o.keys)
 	if o.rounds < 1 || o.duration <= 0 {
 		return nil, errors.New("--rounds and --duration must be positive")
 	}
-	if o.variants && o.keys == 0 {
-		return nil, errors.New("--schema-variants needs --keys")
-	}
-	if o.keys < 0 || o.purge && o.keys < 10 {
-		return nil, errors.New("--keys is too small")
-	}
-	alone := 0
-	for _, run := range []bool{o.variants, o.drivers, o.lease, o.steps, o.purge, o.retention} {
-		if run {
-			alone++
-		}
-	}
-	if alone > 1 {
-		return nil, errors.New("--schema-variants, --drivers, --lease, --steps, --purge and --retention are runs of their own; give one of them")
-	}
-	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-		o.talk = os.Stderr
-	}
-	return o, nil
-}
-
-// fill puts defaults where they depend on what is run.
-func (o *options) fill(clients *string) {
-	if *clients == "" && o.purge {
-		*clients = "1,4"
-	}
-	*clients = cmp.Or(*clients, "1,16")
 	if o.quick {
 		o.rounds, o.duration = 1, 100*time.Millisecond
 	}
-	if o.keys != 0 {
-		return
-	}
-	switch {
-	case o.purge && o.quick:
-		o.keys = 50_000
-	case o.purge:
-		o.keys = 10_000_000
-	case o.retention && o.quick:
-		o.keys = 1000
-	case o.retention:
-		o.keys = 100_000
-	}
+	return o, o.choose(chosen)
 }
+
+// numbers reads a list of numbers above zero. None is nil.
+func numbers(flag, list string) (out []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for _, field := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: %q is not a number above zero", flag, field)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// choose decides what is run, by the flags of the runs.
+func (o *options) choose(chosen []bool) error {
+	for i, r := range runs {
+		if chosen[i] || o.all && r.name != schemaVariants {
+			o.runs = append(o.runs, r)
+		}
+	}
+	if len(o.runs) == 0 && o.from == "" {
+		alone := "transactions"
+		if o.keys != nil {
+			alone = "stored-keys"
+		}
+		o.runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.name != alone })
+	}
+	for _, r := range o.runs {
+		if one := o.of(r); len(one.keys) > 0 && one.most() < r.leastKeys {
+			return fmt.Errorf("--%s needs --keys of at least %d", r.name, r.leastKeys)
+		}
+	}
+	return nil
+}
+
+// of returns the options of one run, with its defaults for what was not given.
+func (o *options) of(r run) *options {
+	one := *o
+	if one.clients == nil {
+		one.clients = []int{1, 16}
+	}
+	if r.defaults != nil {
+		r.defaults(&one, o)
+	}
+	return &one
+}
+
+// most is the largest number of keys.
+func (o *options) most() int { return o.keys[len(o.keys)-1] }
 
 func main() {
 	o, err := parseOptions(os.Args[1:])
@@ -155,7 +171,8 @@ func main() {
 	}
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = run(ctx, o, os.Stdout)
+		o.talk = newProgress(os.Stderr)
+		err = execute(ctx, o, os.Stdout)
 		stop()
 	}
 	if err != nil {
@@ -164,27 +181,67 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o *options, out io.Writer) error {
-	stop, err := profile(o.profile)
+func execute(ctx context.Context, o *options, out io.Writer) error {
+	report := new(Report)
+	if o.from != "" {
+		if err := report.read(o.from); err != nil {
+			return err
+		}
+	}
+	if len(o.runs) > 0 {
+		stop, err := profile(o.profile)
+		if err != nil {
+			return err
+		}
+		err = report.measure(ctx, o)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	return report.write(o, out)
+}
+
+// read takes over a report that was written before.
+func (r *Report) read(file string) error {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
 	if err != nil {
+		return fmt.Errorf("--from: %s: %w", file, err)
+	}
+	return nil
+}
+
+// write writes the report in each form that is asked for.
+func (r *Report) write(o *options, out io.Writer) error {
+	d := r.document()
+	if err := d.text(out); err != nil {
 		return err
 	}
-	report := &Report{Machine: thisMachine()}
-	err = report.measure(ctx, o)
-	stop()
-	o.progress("")
-	if err != nil {
-		return err
+	for _, form := range []struct {
+		file  string
+		write func(io.Writer) error
+	}{{o.json, r.json}, {o.html, d.html}, {o.markdown, d.markdown}} {
+		if form.file == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := form.write(&b); err != nil {
+			return fmt.Errorf("%s: %w", form.file, err)
+		}
+		if err := os.WriteFile(form.file, b.Bytes(), 0o644); err != nil {
+			return err
+		}
 	}
-	report.print(out)
-	if o.json == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(o.json, append(text, '\n'), 0o644)
+	return nil
+}
+
+func (r *Report) json(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
 }
 
 func profile(file string) (stop func(), err error) {
@@ -198,36 +255,23 @@ func profile(file string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, pprof.StartCPUProfile(f)
 }
 
-// measure runs what the options ask for.
-func (r *Report) measure(ctx context.Context, o *options) (err error) {
-	switch {
-	case o.lease:
-		r.Lease, err = measureLease(ctx, o)
-		return err
-	case o.steps:
-		r.Steps, err = measureSteps(ctx, o)
-		return err
-	case o.purge:
-		r.Purge, err = measurePurge(ctx, o)
-		return err
-	case o.retention:
-		r.Retention, err = measureRetention(ctx, o)
-		return err
-	case o.variants:
-		r.Schemas, err = measureSchemas(ctx, o)
-		return err
-	case o.keys > 0:
-		r.Keys, err = measureKeys(ctx, o)
-		return err
-	case o.drivers:
-		r.Drivers, err = measureDrivers(ctx, o)
-		return err
+// measure makes the runs that the options ask for.
+func (r *Report) measure(ctx context.Context, o *options) error {
+	machine := thisMachine()
+	if len(r.Runs) > 0 && !reflect.DeepEqual(r.Machine, machine) {
+		return fmt.Errorf("--from: one report is of one machine and of the same versions: that one is of %+v, and this is %+v", r.Machine, machine)
 	}
-	if r.Comparisons, err = compareEngines(ctx, o, transactions); err != nil {
-		return err
+	r.Machine = machine
+	for i, one := range o.runs {
+		o.talk.title("%d of %d, %s", i+1, len(o.runs), one.name)
+		done := Done{Name: one.name, Time: time.Now().UTC().Truncate(time.Second), LoadAverage: loadAverage(), CommandLine: o.commandLine(one)}
+		began := time.Now()
+		if err := one.measure(ctx, o.of(one), r); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+		done.Seconds = time.Since(began).Seconds()
+		r.Runs = append(slices.DeleteFunc(r.Runs, func(d Done) bool { return d.Name == one.name }), done)
 	}
-	if slices.Contains(o.engines, "memory") {
-		r.Memory = measureMemory(o)
-	}
+	o.talk.end()
 	return nil
 }

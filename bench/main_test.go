@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +25,7 @@ func runQuick(t *testing.T, args ...string) *Report {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	if err := run(t.Context(), o, &table); err != nil {
+	if err := execute(t.Context(), o, &table); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
@@ -73,8 +77,9 @@ func TestCounts(t *testing.T) {
 
 func TestKeysAndSchemas(t *testing.T) {
 	url := pgtest.Shared(t).URL("postgres")
-	if r := runQuick(t, "--postgres", url, "--keys", "2000", "--clients", "2"); r.Keys.Sizes["idempotency_keys"] < 2000*200 {
-		t.Errorf("%+v", r.Keys)
+	k := runQuick(t, "--postgres", url, "--keys", "2000,10", "--clients", "2").Keys
+	if len(k.Tables) != 2 || k.Tables[0].Stored != 10 || k.Tables[1].Sizes["idempotency_keys"] < 2000*200 || len(k.Loads[0].Ratios) != 2 {
+		t.Errorf("%+v", k)
 	}
 	r := runQuick(t, "--postgres", url, "--keys", "2000", "--schema-variants", "--clients", "2")
 	if len(r.Schemas.Tables) != len(schemas) || r.Schemas.Loads[0].Timings[0].PerSecond.Median == 0 {
@@ -164,22 +169,112 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Runs that exclude each other are refused, and so is a purge of nothing.
 func TestOptions(t *testing.T) {
-	for _, args := range [][]string{{"--lease", "--purge"}, {"--lease", "--steps"}, {"--purge", "--keys", "9"}, {"--keys", "-1"}, {"--retention", "--drivers"}} {
+	for _, args := range [][]string{{"--purge", "--keys", "9"}, {"--keys", "-1"}, {"--clients", "0"}, {"--clients", "x"}, {"--rounds", "0"}, {"--lease", "x"}} {
 		if _, err := parseOptions(args); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}
-	o, err := parseOptions([]string{"--purge"})
-	if err != nil || o.keys != 10_000_000 || len(o.clients) != 2 || o.clients[1] != 4 {
-		t.Errorf("%+v, %v", o, err)
+	for _, c := range []struct {
+		args string
+		runs string // with the clients and keys of each
+	}{
+		{"", "transactions [1 16] []"},
+		{"--keys 5", "stored-keys [1 16] [5]"},
+		{"--purge", "purge [1 4] [10000000]"},
+		{"--lease --steps --clients 3", "lease [3] [], steps [3] []"},
+		{"--schema-variants --keys 7", "schema-variants [1 16] [7]"},
+		{"--from x", ""},
+		{"--all --keys 20", "transactions [1 4 16 64] [20], duplicates [16] [20], rivals [1 16] [20], lease [1 16] [20], steps [1 16] [20], " +
+			"stored-keys [1 16] [20], purge [1 4] [20], retention [1 16] [100000], drivers [1 16] [20], client [1 16] [20], " +
+			"simulation [1 16] [20], storm [1 16] [20]"},
+	} {
+		o, err := parseOptions(strings.Fields(c.args))
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		var got []string
+		for _, r := range o.runs {
+			one := o.of(r)
+			got = append(got, fmt.Sprint(r.name, " ", one.clients, " ", one.keys))
+		}
+		if text := strings.Join(got, ", "); text != c.runs {
+			t.Errorf("%s: %s, want %s", c.args, text, c.runs)
+		}
+	}
+}
+
+// A command line makes one run again, and holds no password.
+func TestCommandLine(t *testing.T) {
+	o, err := parseOptions([]string{"--all", "--quick", "--rounds", "3", "--json", "x", "--postgres", "postgres://me:secret@host/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.commandLine(o.runs[1]); got != "go run ./bench --duplicates --postgres=URL --quick --rounds=3" {
+		t.Error(got)
+	}
+}
+
+// What was measured before stays, but for what is run again.
+func TestFrom(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "report.json")
+	run := func(args ...string) error {
+		o, err := parseOptions(append(args, "--quick"))
+		if err != nil {
+			return err
+		}
+		return execute(t.Context(), o, io.Discard)
+	}
+	if err := run("--db", "memory", "--json", file); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("--from", file, "--db", "memory", "--duplicates", "--json", file, "--markdown", filepath.Join(dir, "report.md")); err != nil {
+		t.Fatal(err)
+	}
+	r := new(Report)
+	if err := r.read(file); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Memory) != 3 || len(r.Runs) != 2 || r.Runs[1].Name != "duplicates" {
+		t.Errorf("%+v", r)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil || !strings.Contains(string(text), "## In memory") {
+		t.Errorf("%s, %v", text, err)
+	}
+	r.Machine.Cores++
+	var b bytes.Buffer
+	if err := errors.Join(r.json(&b), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("--from", file, "--db", "memory", "--duplicates"); err == nil {
+		t.Error("a report of two machines")
 	}
 }
 
 func TestDrivers(t *testing.T) {
 	if r := runQuick(t, "--drivers", "--clients", "2"); len(r.Drivers.Loads) != 3 {
 		t.Errorf("%+v", r.Drivers)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	c := runQuick(t, "--duplicates", "--db", "sqlite", "--clients", "2").Duplicates[0]
+	if len(c.Requests) != 2*len(shares) || len(c.Loads) != 1 || len(c.Loads[0].Timings) != 2*len(shares) || len(c.Loads[0].Ratios) != len(shares) {
+		t.Fatalf("%+v", c)
+	}
+	first, most := named(c.Requests, sharing("ichido", 0)).LogBytes, named(c.Requests, sharing("ichido", 0.9)).LogBytes
+	if part := most / first; part < 0.02 || part > 0.3 {
+		t.Errorf("with 90 %% of replays a request writes %.0f bytes, without any %.0f", most, first)
+	}
+}
+
+func TestRivals(t *testing.T) {
+	r := runQuick(t, "--rivals", "--clients", "2").Rivals
+	if len(r.Loads) != 1 || len(r.Loads[0].Timings) != 3*len(rivals) || len(r.Loads[0].Ratios) != 2*len(rivals) {
+		t.Errorf("%+v", r)
 	}
 }
 

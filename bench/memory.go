@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/ichido-dev/ichido"
 	"github.com/ichido-dev/ichido/memstore"
@@ -91,25 +92,32 @@ func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 func measureMemory(o *options) []Memory {
-	testing.Init() // for the flag; it is not one of ours, which have a set of their own
-	_ = flag.Set("test.benchtime", min(o.duration, testingDefault).String())
+	benchmarkFor(o.duration)
 	var out []Memory
 	for _, c := range memoryCases {
 		var bare, ours []testing.BenchmarkResult
-		for round := range o.rounds {
-			o.progress("memory: %s, round %d of %d", c.name, round+1, o.rounds)
+		o.talk.begin(o.rounds, "memory: %s", c.name)
+		for range o.rounds {
 			bare = append(bare, testing.Benchmark(func(b *testing.B) { c.benchmark(b, true) }))
 			ours = append(ours, testing.Benchmark(func(b *testing.B) { c.benchmark(b, false) }))
+			o.talk.step()
 		}
 		out = append(out, c.result(bare, ours))
 	}
 	return out
 }
 
+// benchmarkFor says for how long testing.Benchmark measures.
+func benchmarkFor(d time.Duration) {
+	testing.Init() // for the flag; it is not one of ours, which have a set of their own
+	_ = flag.Set("test.benchtime", min(d, testingDefault).String())
+}
+
 const testingDefault = 1e9 // ns; longer changes nothing
 
+func nanos(r testing.BenchmarkResult) float64 { return float64(r.T.Nanoseconds()) / float64(r.N) }
+
 func (c memoryCase) result(bare, ours []testing.BenchmarkResult) Memory {
-	nanos := func(r testing.BenchmarkResult) float64 { return float64(r.T.Nanoseconds()) / float64(r.N) }
 	allocs := func(r testing.BenchmarkResult) float64 { return float64(r.AllocsPerOp()) }
 	m := Memory{
 		Name: c.name, Aim: c.aim, AimAlloc: c.aimAlloc,
@@ -120,6 +128,6 @@ func (c memoryCase) result(bare, ours []testing.BenchmarkResult) Memory {
 	if !c.whole {
 		m.Cost -= m.Bare.Median
 	}
-	m.Met = m.Cost <= m.Aim && (m.AimAlloc == 0 || m.Allocs-m.BareAlloc <= m.AimAlloc)
+	m.Met = (m.Aim == 0 || m.Cost <= m.Aim) && (m.AimAlloc == 0 || m.Allocs-m.BareAlloc <= m.AimAlloc)
 	return m
 }

@@ -22,11 +22,11 @@ func measurePurge(ctx context.Context, o *options) (*Purge, error) {
 		return nil, err
 	}
 	defer db.close()
-	o.progress("storing %d keys, a tenth of them expired", o.keys)
-	if err := db.storeExpired(ctx, o.keys); err != nil {
+	o.talk.say("storing %d keys, a tenth of them expired", o.most())
+	if err := db.storeExpired(ctx, o.most()); err != nil {
 		return nil, err
 	}
-	out := &Purge{Stored: o.keys}
+	out := &Purge{Stored: o.most()}
 	if out.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (p *purging) Purge(ctx context.Context, limit int) (int, error) {
 
 // idle purges what is left, and then measures a purge that finds next to nothing, as most do that run every few minutes.
 func (p *purging) idle(ctx context.Context, o *options, db *postgres) (Spread, error) {
-	o.progress("purging the rest")
+	o.talk.say("purging the rest")
 	if _, err := ichido.Purge(ctx, p.Purger); err != nil {
 		return Spread{}, err
 	}
@@ -153,13 +153,14 @@ func (p *purging) idle(ctx context.Context, o *options, db *postgres) (Spread, e
 		return Spread{}, err
 	}
 	var all []time.Duration
-	for round := range o.rounds {
-		o.progress("purging nothing, round %d of %d", round+1, o.rounds)
+	o.talk.begin(o.rounds, "purging nothing")
+	for range o.rounds {
 		began := time.Now()
 		if _, err := ichido.Purge(ctx, p.Purger); err != nil {
 			return Spread{}, err
 		}
 		all = append(all, time.Since(began))
+		o.talk.step()
 	}
 	return spreadOf(all, millis), nil
 }

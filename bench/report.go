@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -14,25 +15,38 @@ import (
 // the others with steps say of how many.
 type Report struct {
 	Machine     Machine      `json:"machine"`
+	Runs        []Done       `json:"runs"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Memory      []Memory     `json:"memory,omitempty"`
-	Keys        *Keys        `json:"keys,omitempty"`
-	Schemas     *Schemas     `json:"schemas,omitempty"`
-	Drivers     *Drivers     `json:"drivers,omitempty"`
+	Duplicates  []Comparison `json:"duplicates,omitempty"`
+	Rivals      *Rivals      `json:"rivals,omitempty"`
 	Lease       *Lease       `json:"lease,omitempty"`
 	Steps       []Comparison `json:"steps,omitempty"`
+	Keys        *Keys        `json:"keys,omitempty"`
+	Schemas     *Schemas     `json:"schemas,omitempty"`
 	Purge       *Purge       `json:"purge,omitempty"`
 	Retention   []Retention  `json:"retention,omitempty"`
+	Drivers     *Drivers     `json:"drivers,omitempty"`
+	Client      *Client      `json:"client,omitempty"`
+	Simulation  *Simulation  `json:"simulation,omitempty"`
+	Storms      []Storm      `json:"storms,omitempty"`
 }
 
-// A Machine is where and how the run was made.
+// A Machine is where a report was made, and by what.
 type Machine struct {
-	Time        time.Time `json:"time"` // when it began
-	CommandLine []string  `json:"command_line"`
-	CPU         string    `json:"cpu,omitempty"`
-	Cores       int       `json:"cores"`
-	Go          string    `json:"go"`
-	OS          string    `json:"os"`
+	CPU     string            `json:"cpu,omitempty"`
+	Cores   int               `json:"cores"`
+	Go      string            `json:"go"`
+	OS      string            `json:"os"`
+	Modules map[string]string `json:"modules,omitempty"` // versions of what is compared, by path
+}
+
+// A Done is a run that was made for a report.
+type Done struct {
+	Name        string    `json:"name"`
+	CommandLine string    `json:"command_line"` // makes this run alone
+	Time        time.Time `json:"time"`         // when it began
+	Seconds     float64   `json:"seconds"`
 	LoadAverage string    `json:"load_average,omitempty"` // when it began: what else was running
 }
 
@@ -65,27 +79,34 @@ type Load struct {
 	Disturbed int      `json:"disturbed,omitempty"` // samples for which --patience waited in vain for an idle machine
 }
 
-// Memory is what ichido costs a request with memstore, without network and database.
+// Memory is what something costs a request without network and database. Of ichido with memstore the names are "first",
+// "replay", and "no key" with Config.Optional.
 type Memory struct {
-	Name      string  `json:"name"` // "first", "replay", or "no key" with Config.Optional
+	Name      string  `json:"name"`
 	Nanos     Spread  `json:"ns"`
 	Allocs    float64 `json:"allocs"`
-	Bare      Spread  `json:"bare_ns"` // the handler alone
+	Bare      Spread  `json:"bare_ns"` // what is below it alone: the handler, or what sends
 	BareAlloc float64 `json:"bare_allocs"`
-	// Cost is what the aim speaks of: the time above the bare handler's; of a replay, which does not call it, the whole.
+	// Cost is what the aim speaks of: the time above the bare one; of a replay, which does not call the handler, the whole.
 	Cost     float64 `json:"cost_ns"`
-	Aim      float64 `json:"aim_ns"`
-	AimAlloc float64 `json:"aim_allocs,omitempty"` // above the bare handler's; 0 if there is no aim
+	Aim      float64 `json:"aim_ns,omitempty"`     // 0 if there is no aim
+	AimAlloc float64 `json:"aim_allocs,omitempty"` // above the bare one; 0 if there is no aim
 	Met      bool    `json:"met"`
 }
 
-// Keys compares first requests on an empty table and on one with many stored keys.
+// Keys compares first requests on an empty table with those on tables with many stored keys. The series are "empty" and
+// "10000 keys", say.
 type Keys struct {
-	Stored   int               `json:"stored"`
 	Facts    map[string]string `json:"facts"`
-	Sizes    map[string]int64  `json:"bytes"` // of the table and of its indexes, when full
+	Tables   []KeyTable        `json:"tables"`
 	Requests []Request         `json:"requests"`
 	Loads    []Load            `json:"loads"`
+}
+
+// A KeyTable is a table with many stored keys.
+type KeyTable struct {
+	Stored int              `json:"stored"`
+	Sizes  map[string]int64 `json:"bytes"` // of the table and of its indexes
 }
 
 // Schemas compares other primary keys and indexes of the table with those that it has, on the statements of a first
@@ -169,14 +190,8 @@ type Period struct {
 }
 
 func thisMachine() Machine {
-	m := Machine{
-		Time:        time.Now().UTC().Truncate(time.Second),
-		CommandLine: append([]string{"bench"}, os.Args[1:]...),
-		Cores:       runtime.NumCPU(),
-		Go:          runtime.Version(),
-		OS:          runtime.GOOS + "/" + runtime.GOARCH,
-	}
-	// Only Linux has these files; elsewhere the fields stay empty.
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, Modules: modules()}
+	// Only Linux has this file; elsewhere the field stays empty.
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(info)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -184,9 +199,31 @@ func thisMachine() Machine {
 			break
 		}
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
-	if fields := strings.Fields(string(load)); len(fields) >= 3 {
-		m.LoadAverage = strings.Join(fields[:3], " ")
-	}
 	return m
+}
+
+// modules are the versions of those that decide what is measured.
+func modules() map[string]string {
+	out := make(map[string]string)
+	info, _ := debug.ReadBuildInfo()
+	for _, path := range compared {
+		for _, dep := range info.Deps {
+			if dep.Path == path {
+				out[path] = dep.Version
+			}
+		}
+	}
+	return out
+}
+
+var compared = []string{
+	"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/ncruces/go-sqlite3",
+	"github.com/hashicorp/go-retryablehttp", "github.com/failsafe-go/failsafe-go", "github.com/gofiber/fiber/v3",
+}
+
+// loadAverage is what Linux says of how busy the machine is; elsewhere it is empty.
+func loadAverage() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(load))
+	return strings.Join(fields[:min(3, len(fields))], " ")
 }

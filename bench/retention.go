@@ -76,7 +76,8 @@ func keepSQLite(ctx context.Context, o *options) (*Retention, error) {
 
 // keep lets the periods pass.
 func keep(ctx context.Context, o *options, db keeper) (*Retention, error) {
-	r := &Retention{Engine: db.name(), Keys: o.keys}
+	keys := o.most()
+	r := &Retention{Engine: db.name(), Keys: keys}
 	var err error
 	if r.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
@@ -88,11 +89,12 @@ func keep(ctx context.Context, o *options, db keeper) (*Retention, error) {
 	defer h.close()
 	long := make([]byte, longAnswer)
 	rand.Read(long) // what cannot be compressed
+	o.talk.begin(periods*parts, "%s: parts of periods", db.name())
 	for number := 1; number <= periods; number++ {
 		var p Period
 		for part := range parts {
-			o.progress("%s: period %d of %d, part %d of %d", db.name(), number, periods, part+1, parts)
-			n := o.keys*(part+1)/parts - o.keys*part/parts
+			o.talk.step()
+			n := keys*(part+1)/parts - keys*part/parts
 			if err := db.store(ctx, scopeOf(number, part), n, long); err != nil {
 				return nil, err
 			}
@@ -100,8 +102,8 @@ func keep(ctx context.Context, o *options, db keeper) (*Retention, error) {
 				return nil, err
 			}
 		}
-		if number > 1 && p.Purged != o.keys {
-			return nil, fmt.Errorf("period %d: %d keys were purged of %d", number, p.Purged, o.keys)
+		if number > 1 && p.Purged != keys {
+			return nil, fmt.Errorf("period %d: %d keys were purged of %d", number, p.Purged, keys)
 		}
 		if p.Sizes, err = db.onDisk(ctx); err != nil {
 			return nil, err

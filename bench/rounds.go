@@ -51,10 +51,10 @@ type rounds struct {
 // the one after the same neighbour.
 func alternate(ctx context.Context, o *options, workers int, all []series) (*rounds, error) {
 	got := &rounds{samples: make(map[string][]sample)}
+	o.talk.begin(o.rounds*len(all), "%s and %d more, %d at once", all[0].name, len(all)-1, workers)
 	for round := range o.rounds {
 		for i := range all {
 			s := all[(i+round)%len(all)]
-			o.progress("%d workers, round %d of %d: %s", workers, round+1, o.rounds, s.name)
 			if s.before != nil {
 				if err := s.before(ctx); err != nil {
 					return nil, err
@@ -70,6 +70,7 @@ func alternate(ctx context.Context, o *options, workers int, all []series) (*rou
 				got.disturbed++
 			}
 			got.samples[s.name] = append(got.samples[s.name], one)
+			o.talk.step()
 		}
 	}
 	return got, nil

@@ -42,15 +42,15 @@ func measureSchemas(ctx context.Context, o *options) (*Schemas, error) {
 	if err := db.storeOne(ctx); err != nil { // to be copied
 		return nil, err
 	}
-	out := &Schemas{Stored: o.keys}
+	out := &Schemas{Stored: o.most()}
 	if out.Facts, err = db.facts(ctx); err != nil {
 		return nil, err
 	}
 	var all []series
 	var toFirst []aim
 	for _, s := range schemas {
-		o.progress("%s: storing %d keys", s.name, o.keys)
-		if err := s.create(ctx, db, o.keys); err != nil {
+		o.talk.say("%s: storing %d keys", s.name, o.most())
+		if err := s.create(ctx, db, o.most()); err != nil {
 			return nil, err
 		}
 		all = append(all, s.series(ctx, db))
@@ -59,7 +59,7 @@ func measureSchemas(ctx context.Context, o *options) (*Schemas, error) {
 		}
 	}
 	for i, s := range schemas {
-		o.progress("%s: counting", s.name)
+		o.talk.say("%s: counting", s.name)
 		cost, err := countOne(ctx, db, new(counter), all[i])
 		if err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package client
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,9 +74,9 @@ func (b *body) prepare(c *call) error {
 	if limit < 0 || r.ContentLength > limit {
 		return nil
 	}
-	start, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	start, err := c.readBody(limit + 1)
 	if err != nil {
-		return fmt.Errorf("its body cannot be read: %w", err)
+		return err
 	}
 	if int64(len(start)) > limit {
 		b.first = behind(start, r.Body)
@@ -88,6 +90,20 @@ func (b *body) prepare(c *call) error {
 	}
 	b.of(start)
 	return nil
+}
+
+// readBody reads the caller's body up to a limit. A body that does not come, as that of a pipe, ends with the context: it is
+// closed.
+func (c *call) readBody(limit int64) ([]byte, error) {
+	stop := context.AfterFunc(c.Context, func() { c.r.Body.Close() })
+	data, err := io.ReadAll(io.LimitReader(c.r.Body, limit))
+	if !stop() {
+		c.stopped, err = StopContext, context.Cause(c.Context)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its body cannot be read: %w", err)
+	}
+	return data, nil
 }
 
 // behind returns rest with what was read of it before.
@@ -115,10 +131,10 @@ func (b *body) read(c *call, t *Target) error {
 	if limit < 0 {
 		limit = 1 << 20
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	data, err := c.readBody(limit + 1)
 	switch {
 	case err != nil:
-		return fmt.Errorf("its body cannot be read: %w", err)
+		return err
 	case int64(len(data)) > limit && t.CallerSets:
 		b.first = behind(data, r.Body)
 		return nil
@@ -148,8 +164,12 @@ func (b *body) key(c *call, t *Target) (key string, found bool, err error) {
 		var members map[string]json.RawMessage
 		if json.Unmarshal(b.bytes, &members) == nil {
 			for _, name := range t.Members {
-				if json.Unmarshal(members[name], &key) == nil && key != "" {
+				switch raw, there := members[name]; {
+				case !there:
+				case json.Unmarshal(raw, &key) == nil && key != "":
 					return key, true, nil
+				case !t.CallerSets: // one that is put before it would not count
+					return "", false, fmt.Errorf("the member %s of its body is empty, or no text; leave it out, and a key is made", name)
 				}
 			}
 		}
@@ -203,6 +223,23 @@ func peek(res *http.Response) []byte {
 	start, _ := io.ReadAll(io.LimitReader(res.Body, peekLimit)) // a body that fails does so again
 	res.Body = &peeked{io.MultiReader(bytes.NewReader(start), res.Body), res.Body, start}
 	return start
+}
+
+// decoded returns the beginning of an answer's body without its Content-Encoding, which is there if the caller asked for it.
+// False if it cannot be read.
+func decoded(h http.Header, start []byte) ([]byte, bool) {
+	switch strings.ToLower(h.Get("Content-Encoding")) {
+	case "", "identity":
+		return start, true
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(bytes.NewReader(start))
+		if err != nil {
+			return nil, false
+		}
+		text, err := io.ReadAll(io.LimitReader(z, peekLimit))
+		return text, err == nil
+	}
+	return nil, false
 }
 
 // drainTime is how long the body of an answer is read so that its connection can be used again.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -17,9 +18,8 @@ import (
 // answer leads back to it: see callOf.
 type call struct {
 	context.Context
-	t      *Transport
-	r      *http.Request // the caller's, which is never changed
-	strict bool          // the operation must carry its key, or not be sent
+	t *Transport
+	r *http.Request // the caller's, which is never changed
 
 	target     *Target // nil if the host is not declared, or the request carries no key
 	op         Operation
@@ -104,7 +104,7 @@ func (c *call) run() error {
 	if err := c.plan(start); err != nil {
 		return err
 	}
-	c.bucket = c.t.buckets.get(c.r.URL.Host, start)
+	c.bucket = c.t.buckets.get(strings.ToLower(c.r.URL.Host), start)
 	c.bucket.put(&c.t.config.Budget, start)
 	c.trace = httptrace.ClientTrace{GetConn: c.onGetConn, GotConn: c.onGotConn}
 	traced := httptrace.WithClientTrace(c, &c.trace)
@@ -154,6 +154,9 @@ func (c *call) plan(now time.Time) error {
 		c.idempotent, c.safe = true, true
 	case http.MethodPut, http.MethodDelete:
 		c.idempotent = true
+	}
+	if from := redirected(c.r); from != nil {
+		c.open = from.open
 	}
 	if err := c.planKey(now); err != nil {
 		return err
@@ -301,19 +304,25 @@ func (c *call) decide() (wait time.Duration) {
 func (c *call) judge() {
 	res := c.response
 	if c.target != nil && res.StatusCode >= 400 {
-		if c.target.replayed(res.Header) {
-			c.verdict = Failed
-			if res.StatusCode >= 500 {
-				c.verdict = Unresolved
-			}
-			return
-		}
+		var j Judgement
+		readable := true
 		if c.target.Judge != nil {
-			a := Answer{Status: res.StatusCode, Header: res.Header, Body: peek(res), Key: c.op.Key}
-			if j := c.target.Judge(a); j.Verdict != ByStatus {
-				c.verdict, c.resource = j.Verdict, j.Resource
-				return
+			var text []byte
+			text, readable = decoded(res.Header, peek(res))
+			j = c.target.Judge(Answer{Status: res.StatusCode, Header: res.Header, Body: text, Key: c.op.Key})
+		}
+		switch replayed := c.target.replayed(res.Header); {
+		case replayed && j.Verdict != Succeeded: // a failure that is stored does not get better
+			j = Judgement{Verdict: Failed}
+			if res.StatusCode >= 500 {
+				j.Verdict = Unresolved
 			}
+		case j.Verdict == ByStatus && !readable && byStatus(res.StatusCode) == Refused:
+			j.Verdict = Unresolved // it may say that the operation is in progress, or done
+		}
+		if j.Verdict != ByStatus {
+			c.verdict, c.resource = j.Verdict, j.Resource
+			return
 		}
 	}
 	c.verdict = byStatus(res.StatusCode)

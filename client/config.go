@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 )
@@ -74,6 +75,7 @@ func (c *Config) fill() error {
 	defaults(&c.MaxDelay, max(30*time.Second, c.BaseDelay))
 	defaults(&c.AttemptTimeout, 30*time.Second)
 	defaults(&c.TotalTimeout, 2*time.Minute)
+	c.MaxDelay = min(c.MaxDelay, math.MaxInt64-1) // one more can be counted
 	if c.MaxBufferedBody == 0 {
 		c.MaxBufferedBody = 1 << 20
 	}

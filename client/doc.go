@@ -33,7 +33,8 @@
 //
 // Sendings are counted by connection, as net/http/httptrace tells: one that had a connection may have been written. If
 // Config.Base does not use httptrace, every sending may have been. The outcome is also unknown if an earlier attempt
-// was not answered and the last one was refused by what may stand in front of the server's keys (401, 429). An answer
+// was not answered and the last one was refused by what may stand in front of the server's keys (401, 429), or as a
+// mismatch; and if a refusal is in a Content-Encoding, asked for by the caller, that cannot be read here. An answer
 // whose body breaks off is not retried: the error is that of its reader, and the same request again is answered in full
 // by a server that replays.
 //
@@ -49,7 +50,7 @@
 //
 // Redirects are http.Client's. With 307 and 308 the request to the new place carries the key of the first. A request
 // body that http.NewRequest cannot rewind (no GetBody) is kept in memory up to Config.MaxBufferedBody; a longer one is
-// sent once. Failing answers are read for at most a second and 64 KiB so that connections are used again. A context that
+// sent once. A body that does not come is closed when the context ends. Failing answers are read for at most a second and 64 KiB so that connections are used again. A context that
 // ends stops all at once: not done if nothing was sent, else unknown.
 //
 // # Settings

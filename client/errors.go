@@ -136,7 +136,7 @@ type Result struct {
 type timeoutError struct{}
 
 func (timeoutError) Error() string {
-	return "the attempt took longer than Config.AttemptTimeout or the time left"
+	return "the attempt ran out of time (AttemptTimeout, or what is left of the total)"
 }
 func (timeoutError) Timeout() bool        { return true }
 func (timeoutError) Temporary() bool      { return true }

@@ -22,10 +22,6 @@ func (c *call) planKey(now time.Time) error {
 		return c.undeclared(op, given)
 	}
 	if !target.carries(c.method()) {
-		if c.strict {
-			c.op = op
-			return c.refuse(NotDone, fmt.Errorf("%s takes no key with %s; see Target.Methods", target.name(), c.method()))
-		}
 		return nil
 	}
 	key, found, err := c.callersKey(target)
@@ -51,9 +47,8 @@ func (c *call) planKey(now time.Time) error {
 		}
 		return nil
 	case !found && !given:
-		op, given = redirected(c.r)
-		if given && target.check(op.Key) != nil { // it was made for another target
-			given = false
+		if from := redirected(c.r); from != nil && target.check(from.op.Key) == nil { // else it was made for another target
+			op, given = from.op, true
 		}
 		switch {
 		case given:
@@ -89,10 +84,6 @@ func (c *call) planKey(now time.Time) error {
 
 // undeclared sends the key of an operation to a host that may not honour it. That changes nothing about how it is sent.
 func (c *call) undeclared(op Operation, given bool) error {
-	if c.strict {
-		c.op = op
-		return c.refuse(NotDone, fmt.Errorf("the host %s is not declared; add it to Config.Targets, as in client.Targets{%q: client.Draft07}", c.r.URL.Host, c.r.URL.Host))
-	}
 	if !given || c.idempotent {
 		return nil
 	}
@@ -141,17 +132,13 @@ func (c *call) callersKey(t *Target) (key string, found bool, err error) {
 	return key, true, nil
 }
 
-// redirected returns the operation of the request that was redirected to r with 307 or 308, which mean the same operation
-// at another place.
-func redirected(r *http.Request) (Operation, bool) {
+// redirected returns the call of the request that was redirected to r with 307 or 308, which mean the same operation at
+// another place; nil if there is none.
+func redirected(r *http.Request) *call {
 	if r.Response == nil || r.Response.StatusCode != http.StatusTemporaryRedirect && r.Response.StatusCode != http.StatusPermanentRedirect {
-		return Operation{}, false
+		return nil
 	}
-	c := callOf(r.Response.Request)
-	if c == nil || c.op.Key == "" {
-		return Operation{}, false
-	}
-	return c.op, true
+	return callOf(r.Response.Request)
 }
 
 // callOf returns the call that a request belongs to, or nil.

@@ -37,7 +37,8 @@ const (
 	Refused
 	// Failed: the operation ended without effect, and that is kept under the key. That is the end.
 	Failed
-	// Mismatch: the key belongs to another request. That is the end; a new key would hide a mistake.
+	// Mismatch: the key belongs to another request. That is the end; a new key would hide a mistake. What was sent before
+	// may have done something: the server may compare more than what was the same in each sending.
 	Mismatch
 	// TryAgain: this sending did nothing; the same may succeed later.
 	TryAgain
@@ -65,9 +66,9 @@ func (v Verdict) outcome(open bool) Outcome {
 	switch v {
 	case Succeeded:
 		return Done
-	case Failed, Mismatch:
+	case Failed:
 		return NotDone
-	case Refused, TryAgain:
+	case Refused, Mismatch, TryAgain:
 		if !open {
 			return NotDone
 		}

@@ -177,7 +177,8 @@ func token(s string) bool {
 
 // Targets declares hosts: that they honour keys, and how. A host is written as in a URL: api.example.com for all of its
 // ports, or api.example.com:8443 for one; *.example.com stands for all names that end like this, and * for all hosts. A path
-// behind it limits it to that path and what is below: api.example.com/v2. The most exact entry counts.
+// behind it limits it to that path and what is below: api.example.com/v2. The most exact entry counts: a whole name before
+// a *, and of these one with a port before one without.
 type Targets map[string]Target
 
 // A declared is the target of a path and what is below.
@@ -222,27 +223,26 @@ func (d directory) find(u *url.URL) *Target {
 	if len(d) == 0 {
 		return nil
 	}
-	host := strings.ToLower(u.Host)
-	if t := d.under(host, u.Path); t != nil {
-		return t
+	host, port := strings.ToLower(u.Host), ":443"
+	if u.Scheme == "http" {
+		port = ":80"
 	}
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		host = host[:i]
-		if t := d.under(host, u.Path); t != nil {
+		host, port = host[:i], host[i:]
+	}
+	for prefix, rest := "", host; ; {
+		if t := d.under(prefix+rest+port, u.Path); t != nil {
 			return t
 		}
-	}
-	for rest := host; ; {
+		if t := d.under(prefix+rest, u.Path); t != nil {
+			return t
+		}
 		i := strings.IndexByte(rest, '.')
 		if i < 0 {
-			break
+			return d.under("*", u.Path)
 		}
-		rest = rest[i+1:]
-		if t := d.under("*."+rest, u.Path); t != nil {
-			return t
-		}
+		prefix, rest = "*.", rest[i+1:]
 	}
-	return d.under("*", u.Path)
 }
 
 func (d directory) under(host, path string) *Target {

@@ -30,8 +30,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // host must be declared.
 func (t *Transport) Send(r *http.Request, op Operation) Result {
 	ctx := WithOperation(r.Context(), op)
-	c := &call{Context: ctx, t: t, r: r.WithContext(ctx), strict: true}
-	err := c.run()
+	c := &call{Context: ctx, t: t, r: r.WithContext(ctx)}
+	_, err := t.check(r, op)
+	if err != nil {
+		c.op = op
+		err = c.refuse(NotDone, err)
+	} else {
+		err = c.run()
+	}
 	res := c.result()
 	if res.Err == nil {
 		res.Err = err

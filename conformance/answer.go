@@ -11,16 +11,53 @@ import (
 	"strings"
 )
 
-const (
-	markerField = "Idempotent-Replayed"
-	marker      = markerField + ": true"
-)
+// markers are the fields by which known servers mark replays, for APIs of which it is not described.
+var markers = []string{"Idempotent-Replayed", "Idempotency-Replayed", "Idempotent-Replay", "Idempotency-Replay"}
 
-// replayed reports whether the answer is marked as a replay.
-func (a answer) replayed() bool { return a.header.Get(markerField) == "true" }
+func (a answer) isMarked() bool {
+	if a.api.Key.Marker != "" {
+		return a.header.Get(a.api.Key.Marker) != "" && a.header.Get(a.api.Key.Marker) != "false"
+	}
+	return slices.ContainsFunc(markers, func(name string) bool { return a.header.Get(name) == "true" })
+}
 
-// executed reports whether the answer says that its request was executed.
-func (a answer) executed() bool { return a.status == http.StatusCreated && !a.replayed() }
+// success reports whether the status is one of an execution or of its replay.
+func (a answer) success() bool {
+	if a.err != nil {
+		return false
+	}
+	if a.api.Expect.Success == nil {
+		return a.status >= 200 && a.status <= 299
+	}
+	return a.api.Expect.Success.has(a.status) || a.marked && a.api.Expect.Replay.has(a.status)
+}
+
+// executed reports whether the answer says that its request was executed. Without a marker a replay says so, too: then
+// the name of what was made tells whether it was the same execution.
+func (a answer) executed() bool { return a.success() && !a.marked }
+
+// name returns what names the thing that was made.
+func (a answer) name() string {
+	if pointer := a.api.Effects.Answer; pointer != "" {
+		if name := word(a.body, pointer); name != "" {
+			return name
+		}
+	}
+	if location := a.header.Get("Location"); location != "" {
+		return location
+	}
+	return string(a.body)
+}
+
+// sameAs reports whether the answer tells of the same execution as first.
+func (a answer) sameAs(first answer) bool {
+	return a.marked || a.success() && a.api.Key.Marker == "" && a.name() == first.name()
+}
+
+// refused reports whether the server answered that it did not execute the request.
+func (a answer) refused() bool {
+	return a.err == nil && a.status >= 400 && a.status <= 499 && !a.marked
+}
 
 // unserved reports whether the server says that it would not serve this request whatever its key. Then it is not the
 // API that is graded here, or lets only others in.
@@ -38,7 +75,7 @@ func (a answer) String() string {
 	switch {
 	case a.err != nil:
 		return fmt.Sprintf("no answer (%v)", a.err)
-	case a.replayed():
+	case a.marked:
 		return fmt.Sprintf("%d replayed", a.status)
 	}
 	return strconv.Itoa(a.status)
@@ -49,29 +86,46 @@ func (a answer) executionFaults() []string {
 	switch {
 	case a.err != nil:
 		return []string{"there is none"}
-	case a.status != http.StatusCreated:
-		return []string{fmt.Sprintf("%d, not 201%s", a.status, a.detail())}
-	case len(a.header.Values(markerField)) > 0:
-		return []string{fmt.Sprintf("%s: %q although nothing was there to replay", markerField, a.header.Get(markerField))}
+	case !a.success():
+		return []string{fmt.Sprintf("%d, not %s%s", a.status, a.api.Expect.successes(), a.detail())}
+	case a.marked:
+		return []string{"marked as a replay although nothing was there to replay"}
 	}
 	return nil
 }
 
-// replayFaults returns what is wrong with an answer that should replay first.
+func (e *Expect) successes() string {
+	if e.Success == nil {
+		return "2xx"
+	}
+	return strings.Join(e.Success, " or ")
+}
+
+// replayFaults returns what is wrong with an answer that should replay first. Which fields it has is not the question in
+// most scenarios; see fieldFaults.
 func (a answer) replayFaults(first answer) []string {
 	if a.err != nil {
 		return []string{"there is none"}
 	}
-	if a.status != first.status {
+	if expected := a.api.Expect.Replay; a.status != first.status && !expected.has(a.status) {
 		return []string{fmt.Sprintf("%d, not %d%s", a.status, first.status, a.detail())}
 	}
 	var faults []string
-	if !a.replayed() {
+	if marker := a.api.Key.Marker; marker != "" && !a.marked {
 		faults = append(faults, "not marked "+marker)
 	}
 	if !bytes.Equal(a.body, first.body) {
 		faults = append(faults, "other body: "+difference(a.body, first.body))
 	}
+	return faults
+}
+
+// fieldFaults returns what is wrong with the fields of a replay that nobody can do without.
+func (a answer) fieldFaults(first answer) []string {
+	if a.err != nil {
+		return nil
+	}
+	var faults []string
 	for _, name := range []string{"Location", "Content-Type"} {
 		if got, want := a.header.Values(name), first.header.Values(name); !slices.Equal(got, want) {
 			faults = append(faults, fmt.Sprintf("%s %q, not %q", name, got, want))
@@ -80,20 +134,14 @@ func (a answer) replayFaults(first answer) []string {
 	return faults
 }
 
-// problemFaults returns what is wrong with an answer that should be a problem document (RFC 9457) with the status; a
-// status of 0 stands for any from 400 to 599.
-func (a answer) problemFaults(status int) []string {
-	switch {
-	case a.err != nil:
-		return []string{"there is none"}
-	case status != 0 && a.status != status:
-		return []string{fmt.Sprintf("%d, not %d", a.status, status)}
-	case status == 0 && (a.status < 400 || a.status > 599):
-		return []string{fmt.Sprintf("%d, not a failure", a.status)}
-	}
-	if mediaType, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); mediaType != "application/problem+json" {
-		return []string{fmt.Sprintf("Content-Type %q, not application/problem+json", a.header.Get("Content-Type"))}
-	}
+// problem reports whether the answer says that it is a problem document.
+func (a answer) problem() bool {
+	mediaType, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	return mediaType == "application/problem+json"
+}
+
+// problemFaults returns what is wrong with an answer that is a problem document (RFC 9457).
+func (a answer) problemFaults() []string {
 	var problem struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
@@ -103,32 +151,13 @@ func (a answer) problemFaults(status int) []string {
 		return []string{"its body is not a problem document: " + excerpt(a.body, 0)}
 	}
 	var faults []string
-	if problem.Type == "" {
-		faults = append(faults, "the problem has no type")
+	if problem.Type == "" && problem.Title == "" { // each may be absent, but then nothing says which problem it is
+		faults = append(faults, "the problem has neither type nor title")
 	}
-	if problem.Title == "" {
-		faults = append(faults, "the problem has no title")
-	}
-	if problem.Status != a.status {
+	if problem.Status != 0 && problem.Status != a.status {
 		faults = append(faults, fmt.Sprintf("the problem's status is %d, the answer's %d", problem.Status, a.status))
 	}
 	return faults
-}
-
-// conflictFaults returns what is wrong with an answer that should say that an attempt is in progress.
-func (a answer) conflictFaults() []string {
-	faults := a.problemFaults(http.StatusConflict)
-	if a.status != http.StatusConflict {
-		return faults
-	}
-	hint := a.header.Get("Retry-After")
-	if _, err := strconv.ParseUint(hint, 10, 32); err == nil {
-		return faults
-	}
-	if _, err := http.ParseTime(hint); err == nil {
-		return faults
-	}
-	return append(faults, fmt.Sprintf("Retry-After %q is neither seconds nor a date", hint))
 }
 
 // detail returns what the body of a failure says of the reason: the title of a problem, or its first bytes.

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"net/http/httptrace"
 	"sync"
 	"time"
 )
@@ -10,26 +9,6 @@ import (
 // patience is how long requests that have their connection wait for those that have none yet. It matters only where
 // a client does not open enough connections at once: then the others must go, so that theirs come free.
 const patience = 5 * time.Second
-
-// atOnce sends the body under each of the keys, all at the same time: every request waits, with its connection open,
-// until all have theirs.
-func (r *runner) atOnce(ctx context.Context, keys []string, body string) []answer {
-	answers := make([]answer, len(keys))
-	gate := newGate(len(keys))
-	var sent sync.WaitGroup
-	for i, key := range keys {
-		sent.Go(func() {
-			var once sync.Once
-			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-				once.Do(func() { gate.wait(ctx, min(patience, r.timeout/4)) })
-			}}
-			answers[i] = r.post(httptrace.WithClientTrace(ctx, trace), key, body)
-			once.Do(gate.arrive) // it got no connection: the others must not wait for it
-		})
-	}
-	sent.Wait()
-	return answers
-}
 
 // A gate opens when all have arrived.
 type gate struct {

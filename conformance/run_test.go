@@ -15,105 +15,200 @@ import (
 	"github.com/ichido-dev/ichido/conformance"
 )
 
+// idsOf returns the ids of the scenarios of some levels.
+func idsOf(levels ...conformance.Level) []string {
+	var ids []string
+	for _, s := range conformance.Scenarios() {
+		if slices.Contains(levels, s.Level) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// ids are the scenarios that there were first.
 var ids = []string{"no-key", "same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
 	"once-more-afterwards", "ten-at-once-ten-keys", "failure-then-same-key"}
 
-// longer are the scenarios that need more than the first page of the list: they make more than it holds, or find it
-// empty and so have no mark where to stop.
-var longer = []string{"no-key", "ten-at-once-ten-keys"}
+var (
+	everything = idsOf(conformance.Levels...)
+)
 
-// TestServers grades right and wrong servers, and states which scenarios each one breaks; the others must hold, but
-// for those that cannot be tested.
+// but returns all scenarios but some.
+func but(ids ...string) []string {
+	return slices.DeleteFunc(slices.Clone(everything), func(id string) bool { return slices.Contains(ids, id) })
+}
+
+// TestServers grades right and wrong servers, and states which scenarios each one breaks, and in which it differs; the
+// others must hold, but for those that cannot be tested.
 func TestServers(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		flaws       flaws
 		broken      []string
+		differs     []string
 		notTestable []string
+		sticky      bool // some requests are refused as long as they are sent again
 	}{
 		{name: "right, 409", flaws: flaws{}},
-		{name: "right, waiting", flaws: flaws{wait: true}},
+		{name: "right, waiting", flaws: flaws{wait: true}, differs: []string{"in-progress", "retry-after"}},
 		{name: "right, with ids that are no numbers", flaws: flaws{list: "text ids"}},
+		{name: "right, waiting, but too quick to see it", flaws: flaws{wait: true, quick: true},
+			notTestable: []string{"in-progress", "retry-after"}},
+		{name: "right, with pages that overlap", flaws: flaws{list: "overlaps"}},
+		{name: "right, but keys must be quoted", flaws: flaws{quotedOnly: true}, differs: []string{"quoted-and-bare"}},
+		{name: "right, but compresses what it stores", flaws: flaws{compressInside: true}, differs: []string{"gzip-answer"}},
+		{name: "right, but cannot compare while one runs", flaws: flaws{lateFingerprint: true},
+			differs: []string{"mismatch-in-flight"}},
 
 		{name: "no idempotency", flaws: flaws{noRecords: true, keyOptional: true},
-			broken: []string{"no-key", "same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"once-more-afterwards"}},
+			broken: []string{"no-key", "same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
+				"reset-after-send", "slow-body", "fifty-at-once", "injection-keys", "crash-once", "crash-acknowledged"},
+			notTestable: []string{"binary-answer", "gzip-answer", "header-fidelity", "credentials-not-replayed",
+				"problem-documents", "documentation-link", "retry-after"}},
 		{name: "no idempotency, but a key is required", flaws: flaws{noRecords: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"once-more-afterwards"}},
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
+				"reset-after-send", "slow-body", "fifty-at-once", "injection-keys", "crash-once", "crash-acknowledged"},
+			notTestable: []string{"binary-answer", "gzip-answer", "header-fidelity", "credentials-not-replayed",
+				"retry-after"}},
 		{name: "no key needed", flaws: flaws{keyOptional: true}, broken: []string{"no-key"}},
-		{name: "check, then act", flaws: flaws{race: true}, broken: []string{"ten-at-once-one-key"}},
+		{name: "check, then act", flaws: flaws{race: true},
+			broken:      []string{"ten-at-once-one-key", "in-progress", "mismatch-in-flight", "fifty-at-once"},
+			notTestable: []string{"retry-after"}},
 		{name: "the body taken for the key", flaws: flaws{keyIsBody: true},
-			broken: []string{"other-quantity", "member-order", "ten-at-once-ten-keys"}},
+			broken: []string{"other-quantity", "member-order", "ten-at-once-ten-keys", "mismatch-in-flight",
+				"key-case", "key-255", "injection-keys", "other-principal"},
+			notTestable: []string{"mismatch-leaves-record"}},
 		{name: "no marker, 409", flaws: flaws{unmarked: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "once-more-afterwards"}},
-		{name: "no marker, waiting", flaws: flaws{unmarked: true, wait: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"once-more-afterwards"}},
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"once-more-afterwards", "quoted-and-bare", "slow-body", "injection-keys", "binary-answer",
+				"crash-acknowledged"}},
 		{name: "a marker on first answers", flaws: flaws{alwaysMarked: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"ten-at-once-ten-keys", "failure-then-same-key"},
+			broken: but("no-key", "once-more-afterwards", "in-progress", "two-field-lines", "hang-up-mid-request",
+				"reset-after-send", "key-256", "oversize-body", "problem-documents", "documentation-link", "retry-after",
+				"policy-document", "crash-once", "crash-acknowledged", "crash-no-limbo"),
 			notTestable: []string{"once-more-afterwards"}},
-		{name: "replays encoded again, 409", flaws: flaws{reencodes: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "once-more-afterwards"}},
-		{name: "replays encoded again, waiting", flaws: flaws{reencodes: true, wait: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"once-more-afterwards"}},
+		{name: "replays encoded again", flaws: flaws{reencodes: true},
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"once-more-afterwards", "quoted-and-bare", "slow-body", "injection-keys", "gzip-answer", "header-fidelity",
+				"crash-acknowledged"}},
 		{name: "replays without Location", flaws: flaws{noLocation: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "once-more-afterwards"}},
+			broken: []string{"same-key-twice", "binary-answer", "header-fidelity"}},
+		{name: "replays without other fields", flaws: flaws{noHeaders: true}, broken: []string{"header-fidelity"}},
 		{name: "replays with 200", flaws: flaws{replayStatus: 200},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "once-more-afterwards"}},
-		{name: "no fingerprint", flaws: flaws{noFingerprint: true}, broken: []string{"other-quantity"}},
-		{name: "a fingerprint of the bytes", flaws: flaws{rawFingerprint: true}, broken: []string{"member-order"}},
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"once-more-afterwards", "quoted-and-bare", "reset-after-send", "slow-body", "injection-keys",
+				"binary-answer", "gzip-answer", "crash-acknowledged"}},
+		{name: "no fingerprint", flaws: flaws{noFingerprint: true},
+			broken:      []string{"other-quantity"},
+			differs:     []string{"mismatch-in-flight"},
+			notTestable: []string{"mismatch-leaves-record"}},
+		{name: "a fingerprint of the bytes", flaws: flaws{rawFingerprint: true}, differs: []string{"member-order"}},
 		{name: "a mismatch damages the record", flaws: flaws{mismatchDamages: true},
-			broken: []string{"other-quantity"}},
-		{name: "stores failures", flaws: flaws{keepsFailures: true, noFingerprint: true},
-			broken: []string{"other-quantity", "failure-then-same-key"}},
-		{name: "keeps the key of a failure", flaws: flaws{keepsFailures: true},
-			broken: []string{"failure-then-same-key"}},
+			broken: []string{"other-quantity", "mismatch-leaves-record"}},
+		{name: "stores failures, no fingerprint", flaws: flaws{keepsFailures: true, noFingerprint: true},
+			broken:      []string{"other-quantity", "failure-then-same-key"},
+			differs:     []string{"mismatch-in-flight"},
+			notTestable: []string{"mismatch-leaves-record"}},
+		{name: "keeps the key of a failure", flaws: flaws{keepsFailures: true}, differs: []string{"failure-then-same-key"}},
+		{name: "stores 500s", flaws: flaws{keepsServerErrors: true}, broken: []string{"server-error-then-retry"}},
 		{name: "a failure leaves its reservation", flaws: flaws{failureLeaves: true},
 			broken: []string{"failure-then-same-key"}},
-		{name: "in progress for ever", flaws: flaws{neverCompletes: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "once-more-afterwards",
-				"failure-then-same-key"}},
-		{name: "409 without Retry-After", flaws: flaws{noRetryAfter: true}, broken: []string{"ten-at-once-one-key"}},
+		{name: "in progress for ever", flaws: flaws{neverCompletes: true}, sticky: true,
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"once-more-afterwards", "quoted-and-bare", "reset-after-send", "slow-body", "injection-keys",
+				"server-error-then-retry", "crash-acknowledged"},
+			differs:     []string{"failure-then-same-key"},
+			notTestable: []string{"binary-answer", "gzip-answer", "header-fidelity", "credentials-not-replayed"}},
+		{name: "409 without Retry-After", flaws: flaws{noRetryAfter: true}, broken: []string{"retry-after"}},
+		{name: "409 with an odd Retry-After", flaws: flaws{oddRetryAfter: true}, broken: []string{"retry-after"}},
 		{name: "failures in plain text", flaws: flaws{plainErrors: true},
-			broken: []string{"no-key", "other-quantity", "ten-at-once-one-key", "failure-then-same-key"}},
-		{name: "duplicates get a reset", flaws: flaws{resets: true}, broken: []string{"ten-at-once-one-key"}},
+			broken: []string{"problem-documents", "documentation-link"}},
+		{name: "failures without links", flaws: flaws{noLinks: true}, broken: []string{"documentation-link"}},
+		{name: "failures with dead links", flaws: flaws{deadLinks: true}, broken: []string{"documentation-link"}},
+		{name: "a policy without retention", flaws: flaws{noPolicy: true}, broken: []string{"policy-document"}},
+		{name: "duplicates get a reset", flaws: flaws{resets: true},
+			broken:      []string{"ten-at-once-one-key", "in-progress", "fifty-at-once"},
+			notTestable: []string{"retry-after"}},
 		{name: "acknowledged, but not kept", flaws: flaws{forgets: true},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"ten-at-once-ten-keys", "failure-then-same-key"},
-			notTestable: []string{"no-key", "once-more-afterwards"}},
+			broken: but("no-key", "once-more-afterwards", "two-field-lines", "key-256", "oversize-body",
+				"problem-documents", "documentation-link", "retry-after", "policy-document", "crash-no-limbo"),
+			notTestable: []string{"no-key", "once-more-afterwards", "two-field-lines"}},
+		{name: "replays GET", flaws: flaws{getReplays: true}, broken: []string{"get-harmless"}},
+		{name: "quoted and bare are two keys", flaws: flaws{formsDiffer: true},
+			broken:  []string{"quoted-and-bare"},
+			differs: []string{"key-255"}},
+		{name: "takes the first of two keys", flaws: flaws{firstLine: true}, broken: []string{"two-field-lines"}},
+		{name: "folds the case of keys", flaws: flaws{foldsCase: true}, broken: []string{"key-case"}},
+		{name: "truncates keys to 64", flaws: flaws{cutsKeys: 64}, broken: []string{"key-255", "key-256"}},
+		{name: "truncates keys to 255", flaws: flaws{cutsKeys: 255}, broken: []string{"key-256"}},
+		{name: "global keys", flaws: flaws{globalKeys: true}, broken: []string{"other-principal"}},
+		{name: "replays before it asks who", flaws: flaws{replayFirst: true}, broken: []string{"replay-needs-credentials"}},
+		{name: "replays cookies", flaws: flaws{keepsCookies: true}, broken: []string{"credentials-not-replayed"}},
+		{name: "loses the encoding", flaws: flaws{losesEncoding: true}, broken: []string{"gzip-answer"}},
+		{name: "bodies stored as text", flaws: flaws{textBodies: true}, broken: []string{"binary-answer"}},
+		{name: "forgets what a client that hung up did", flaws: flaws{hangsUpToo: true},
+			broken: []string{"reset-after-send"}},
+		{name: "claims before the body", flaws: flaws{claimsEarly: true}, sticky: true, broken: []string{"hang-up-mid-request"}},
+		{name: "sticks after a crash", flaws: flaws{crashed: "sticks"}, sticky: true, broken: []string{"crash-no-limbo"}},
+		{name: "forgets effects in a crash", flaws: flaws{crashed: "forgets effects"},
+			broken: []string{"crash-once", "crash-acknowledged"}},
+		{name: "forgets records in a crash", flaws: flaws{crashed: "forgets records"},
+			broken: []string{"crash-once", "crash-acknowledged"}},
+		{name: "a crash after the effect", flaws: flaws{crashed: "after the effect"}, broken: []string{"crash-once"}},
+
 		{name: "a list that never changes", flaws: flaws{list: "never changes"},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"ten-at-once-ten-keys", "failure-then-same-key"},
-			notTestable: []string{"no-key", "once-more-afterwards"}},
-
-		{name: "a list that fails", flaws: flaws{list: "fails"}, notTestable: ids},
-		{name: "a list that resets", flaws: flaws{list: "resets from the second on"}, notTestable: ids},
-		{name: "a list for people", flaws: flaws{list: "is a page for people"}, notTestable: ids},
-		{name: "a list that is too long", flaws: flaws{list: "is too long"}, notTestable: ids},
+			broken: but("no-key", "once-more-afterwards", "two-field-lines", "key-256", "oversize-body",
+				"problem-documents", "documentation-link", "retry-after", "policy-document", "crash-no-limbo"),
+			notTestable: []string{"no-key", "once-more-afterwards", "two-field-lines"}},
+		{name: "a list that fails", flaws: flaws{list: "fails"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list that resets", flaws: flaws{list: "resets from the second on"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list for people", flaws: flaws{list: "is a page for people"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list that is too long", flaws: flaws{list: "is too long"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
 		{name: "a list without an end", flaws: flaws{list: "has no end"}, notTestable: []string{"no-key"}},
-		{name: "a list that repeats a page", flaws: flaws{list: "repeats a page"}, notTestable: longer},
-		{name: "a list on another server", flaws: flaws{list: "is elsewhere"}, notTestable: longer},
-		{name: "a list without ids", flaws: flaws{list: "has no ids"}, notTestable: ids},
-		{name: "a list without reservations", flaws: flaws{list: "has no reservations"}, notTestable: ids},
-		{name: "no such API", flaws: flaws{status: 404}, notTestable: ids},
-		{name: "no access", flaws: flaws{status: 401}, notTestable: ids},
-
+		{name: "a list that repeats a page", flaws: flaws{list: "repeats a page"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list on another server", flaws: flaws{list: "is elsewhere"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list without ids", flaws: flaws{list: "has no ids"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "a list without reservations", flaws: flaws{list: "has no reservations"},
+			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
+		{name: "no such API", flaws: flaws{status: 404}, notTestable: but("policy-document")},
+		{name: "no access", flaws: flaws{status: 401}, notTestable: but("policy-document")},
 		{name: "no idempotency, and a list that fails", flaws: flaws{noRecords: true, list: "fails"},
-			broken: []string{"same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"once-more-afterwards"},
-			notTestable: []string{"no-key", "ten-at-once-ten-keys", "failure-then-same-key"}},
+			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
+				"slow-body", "fifty-at-once", "injection-keys"},
+			notTestable: but("same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
+				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
+				"slow-body", "fifty-at-once", "injection-keys", "problem-documents", "documentation-link",
+				"policy-document")},
 		{name: "fails always", flaws: flaws{status: 500},
-			broken: []string{"no-key", "same-key-twice", "other-quantity", "member-order", "ten-at-once-one-key",
-				"ten-at-once-ten-keys", "failure-then-same-key"},
-			notTestable: []string{"once-more-afterwards"}},
+			broken: but("once-more-afterwards", "two-field-lines", "key-255", "key-256", "injection-keys",
+				"oversize-body", "problem-documents", "documentation-link", "retry-after", "policy-document", "crash-once",
+				"crash-acknowledged", "crash-no-limbo"),
+			notTestable: []string{"once-more-afterwards", "two-field-lines", "key-255", "key-256", "injection-keys",
+				"oversize-body", "problem-documents", "documentation-link", "retry-after", "crash-once",
+				"crash-acknowledged", "crash-no-limbo"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			report := grade(t, &server{flaws: test.flaws}, nil)
+			s := &server{flaws: test.flaws, auth: true}
+			o := &conformance.Options{API: full(), Levels: conformance.Levels}
+			if test.sticky {
+				o.Timeout, o.Recovery = 2*time.Second, time.Second
+			}
+			report := grade(t, s, o)
+			equal(t, "scenarios", idsIn(report), everything)
 			equal(t, "broken", withVerdict(report, conformance.Broken), test.broken)
+			equal(t, "differs", withVerdict(report, conformance.Differs), test.differs)
 			equal(t, "not testable", withVerdict(report, conformance.NotTestable), test.notTestable)
 			if held := len(test.broken)+len(test.notTestable) == 0; report.Held() != held {
 				t.Errorf("Held() = %v, want %v", report.Held(), held)
@@ -135,7 +230,7 @@ func TestResults(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		var told []conformance.Result
 		report := grade(t, &server{flaws: flaws{wait: wait}}, &conformance.Options{
-			Progress: func(r conformance.Result) { told = append(told, r) }})
+			Scenarios: ids, Progress: func(r conformance.Result) { told = append(told, r) }})
 		if !slices.Equal(told, report.Results) {
 			t.Errorf("Progress was told %v, want the results", told)
 		}
@@ -176,27 +271,59 @@ func TestBrokenSaysWhy(t *testing.T) {
 		got   string // a regular expression
 	}{
 		{flaws{noRecords: true}, "same-key-twice",
-			`^201, 201; 2 created — the second answer: not marked Idempotent-Replayed: true, ` +
-				"other body: `{\"id\":3,.*`…, not `{\"id\":2,.*`…, " +
-				`Location \["/reservations/3"\], not \["/reservations/2"\]; 2 created, not 1$`},
+			`^201, 201; 2 created — the second answer: not marked Idempotent-Replayed, ` +
+				"other body: `{\"id\":2,.*`…, not `{\"id\":1,.*`…, " +
+				`Location \["/reservations/2"\], not \["/reservations/1"\]; 2 created, not 1$`},
 		{flaws{noRecords: true}, "ten-at-once-one-key",
 			`^10 × 201; 10 created — the answers: 10 say that the request was executed, not 1; 10 created, not 1$`},
-		{flaws{noRetryAfter: true}, "ten-at-once-one-key",
-			`^1 × 201, 9 × 409; 1 created — some answers: 9 × Retry-After "" is neither seconds nor a date$`},
+		{flaws{noRetryAfter: true}, "retry-after", `^1 × 201, 9 × 409; not counted — a conflict: no Retry-After$`},
 		{flaws{resets: true}, "ten-at-once-one-key",
 			`^1 × 201, 9 × no answer \(.*reset.*\); 1 created — some answers: 9 × no answer$`},
-		{flaws{plainErrors: true}, "no-key",
-			`^400; 0 created — the answer: Content-Type "text/plain; charset=utf-8", not application/problem\+json$`},
-		{flaws{keyOptional: true}, "no-key", `^201; 1 created — the answer: 201, not 400; the list: it was executed$`},
+		{flaws{plainErrors: true}, "problem-documents",
+			`^400, 201, 422; not counted — the answer to a mismatch: Content-Type "text/plain; charset=utf-8", not application/problem\+json; `},
+		{flaws{keyOptional: true}, "no-key", `^201; 1 created — the answer: execute, not 400; the list: it was executed$`},
 		{flaws{list: "fails"}, "same-key-twice", `^the list cannot be read: GET is answered 500 \("the list is out of order"\)$`},
 		{flaws{status: 404}, "same-key-twice", `^POST is answered 404 .*: the server has another API`},
-		{flaws{list: "never changes"}, "no-key", `^the list does not show a reservation that was made with a key`},
+		{flaws{list: "never changes"}, "no-key", `^the list does not show what was made with a key`},
 	} {
-		report := grade(t, &server{flaws: test.flaws}, nil)
-		r := report.Results[slices.Index(ids, test.id)]
+		report := grade(t, &server{flaws: test.flaws}, &conformance.Options{Scenarios: []string{test.id}})
+		r := report.Results[0]
 		if !regexp.MustCompile(test.got).MatchString(r.Got) {
 			t.Errorf("%s got\n%s\nwant a match of\n%s", test.id, r.Got, test.got)
 		}
+	}
+}
+
+// TestLevels: what runs by default, by level and by id.
+func TestLevels(t *testing.T) {
+	for _, test := range []struct {
+		o    conformance.Options
+		want []string
+	}{
+		{conformance.Options{}, idsOf(conformance.Core, conformance.Published)},
+		{conformance.Options{Levels: []conformance.Level{conformance.Robust}}, idsOf(conformance.Robust)},
+		{conformance.Options{Levels: []conformance.Level{conformance.Published}, Scenarios: []string{"key-case"}},
+			append([]string{"key-case"}, idsOf(conformance.Published)...)},
+		// It needs what another scenario leaves, and makes it itself.
+		{conformance.Options{Scenarios: []string{"once-more-afterwards"}}, []string{"once-more-afterwards"}},
+	} {
+		report := grade(t, &server{}, &test.o)
+		equal(t, "scenarios", idsIn(report), test.want)
+		if report.Broken() > 0 {
+			t.Errorf("%v are broken", withVerdict(report, conformance.Broken))
+		}
+	}
+}
+
+// TestScenarios: every one has what people read, in both languages, and a source; the ids are all different.
+func TestScenarios(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range conformance.Scenarios() {
+		if seen[s.ID] || !slices.Contains(conformance.Levels, s.Level) || s.Source == "" || s.Title.EN == "" || s.Expected.EN == "" ||
+			s.Title.JA == s.Title.EN || s.Expected.JA == s.Expected.EN || s.Title.JA == "" || s.Expected.JA == "" {
+			t.Errorf("%+v", s)
+		}
+		seen[s.ID] = true
 	}
 }
 
@@ -209,14 +336,15 @@ func TestLongList(t *testing.T) {
 	if report := grade(t, s, nil); !report.Held() {
 		t.Errorf("broken: %v", withVerdict(report, conformance.Broken))
 	}
-	if s.pages > 40 {
+	if s.pages > 100 {
 		t.Errorf("%d pages were read", s.pages)
 	}
 }
 
 func TestConcurrencyOption(t *testing.T) {
-	report := grade(t, &server{flaws: flaws{noRecords: true}}, &conformance.Options{Concurrency: 3, Client: &http.Client{}})
-	r := report.Results[4]
+	report := grade(t, &server{flaws: flaws{noRecords: true}}, &conformance.Options{Concurrency: 3,
+		Client: &http.Client{}, Scenarios: []string{"ten-at-once-one-key"}})
+	r := report.Results[0]
 	if r.Requests != 3 || r.Created != 3 || !strings.HasPrefix(r.Title, "3 at once") {
 		t.Errorf("got %+v, want 3 requests", r)
 	}
@@ -229,7 +357,8 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("Run(%q) = %v, want ErrInvalid", url, err)
 		}
 	}
-	for _, o := range []conformance.Options{{Timeout: -1}, {Concurrency: 1}, {Concurrency: -1}, {Concurrency: 501}} {
+	for _, o := range []conformance.Options{{Timeout: -1}, {Recovery: -1}, {Concurrency: 1}, {Concurrency: -1}, {Concurrency: 501},
+		{Levels: []conformance.Level{"x"}}, {Scenarios: []string{"x"}}} {
 		if _, err := conformance.Run(t.Context(), "http://localhost", &o); !errors.Is(err, conformance.ErrInvalid) {
 			t.Errorf("Run with %+v = %v, want ErrInvalid", o, err)
 		}
@@ -296,21 +425,28 @@ func TestPathAndPassword(t *testing.T) {
 	}
 }
 
-// grade runs the scenarios against s.
+// grade runs scenarios against s, which can be killed if the server may crash.
 func grade(t *testing.T, s *server, o *conformance.Options) *conformance.Report {
 	t.Helper()
 	listening := httptest.NewServer(s.handler())
 	defer listening.Close()
+	if o != nil && slices.Contains(o.Levels, conformance.Crash) {
+		s.crash, s.dying = make(chan struct{}), make(chan struct{}, 1)
+		o.Crash = s.kill
+	}
 	report, err := conformance.Run(t.Context(), listening.URL, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return report
+}
+
+func idsIn(report *conformance.Report) []string {
 	var got []string
 	for _, r := range report.Results {
 		got = append(got, r.ID)
 	}
-	equal(t, "scenarios", got, ids)
-	return report
+	return got
 }
 
 func withVerdict(report *conformance.Report, v conformance.Verdict) []string {

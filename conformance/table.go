@@ -14,6 +14,7 @@ const (
 	green  = "\x1b[32m"
 	red    = "\x1b[31m"
 	yellow = "\x1b[33m"
+	blue   = "\x1b[36m"
 	dim    = "\x1b[2m"
 	plain  = "\x1b[0m"
 )
@@ -40,7 +41,7 @@ type table struct {
 }
 
 func (t *table) head() {
-	columns := fmt.Sprintf("     %-*s  %-*s  %8s  %12s", t.idWidth, "", t.titleWidth, "", "requests", "reservations")
+	columns := fmt.Sprintf("     %-*s  %-*s  %8s  %7s", t.idWidth, "", t.titleWidth, "", "requests", "created")
 	fmt.Fprintln(&t.out, t.in(dim, columns))
 }
 
@@ -49,13 +50,16 @@ func (t *table) row(r Result) {
 	if r.Created < 0 {
 		created = "?"
 	}
-	fmt.Fprintf(&t.out, "  %s  %-*s  %-*s  %8d  %12s\n", t.mark(r.Verdict), t.idWidth, printable(r.ID), t.titleWidth,
+	fmt.Fprintf(&t.out, "  %s  %-*s  %-*s  %8d  %7s\n", t.mark(r.Verdict), t.idWidth, printable(r.ID), t.titleWidth,
 		printable(r.Title), r.Requests, created)
 	switch r.Verdict {
 	case Broken:
+		t.detail("source", r.Source)
 		t.detail("expected", r.Expected)
 		t.detail("got", r.Got)
 		t.detail("try", r.Curl)
+	case Differs:
+		t.detail("differs", r.Got)
 	case NotTestable:
 		t.detail("why", r.Got)
 	}
@@ -69,6 +73,8 @@ func (t *table) mark(v Verdict) string {
 	switch v {
 	case Held:
 		return t.in(green, "✓")
+	case Differs:
+		return t.in(blue, "≠")
 	case Broken:
 		return t.in(red, "✗")
 	}
@@ -85,6 +91,9 @@ func (t *table) in(color, text string) string {
 // summary returns the last line, such as "6 of 8 held; 2 broken: no-key, member-order; 131ms".
 func (r *Report) summary() string {
 	parts := []string{fmt.Sprintf("%d of %d held", len(r.withVerdict(Held)), len(r.Results))}
+	if ids := r.withVerdict(Differs); len(ids) > 0 {
+		parts = append(parts, fmt.Sprintf("%d differ by choice: %s", len(ids), strings.Join(ids, ", ")))
+	}
 	if ids := r.withVerdict(Broken); len(ids) > 0 {
 		parts = append(parts, fmt.Sprintf("%d broken: %s", len(ids), strings.Join(ids, ", ")))
 	}

@@ -4,6 +4,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ROOT=$PWD
 MODULE=github.com/ichido-dev/ichido
 BIN=$ROOT/.cache/bin
+NODE_DIR=$ROOT/.cache/node # where setup.sh puts Node if the machine's is too old
+NODE=$NODE_DIR/node
 
 # Nothing here may wait for somebody to type.
 exec </dev/null

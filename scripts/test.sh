@@ -25,6 +25,7 @@ parallel=$((cores < 4 ? cores : 4))
 printf '==> tests of %d modules, %d packages at a time\n' "${#all[@]}" "$parallel"
 # Nothing may be skipped for want of a server. The race detector needs cgo.
 export ICHIDO_TEST_REQUIRE=1 CGO_ENABLED=1
+[[ ! -x $NODE ]] || export ICHIDO_NODE=${ICHIDO_NODE:-$NODE}
 tests=0
 "$BIN/gotestsum" --format pkgname --format-hide-empty-pkg -- \
 	-race -shuffle=on -timeout 20m -p "$parallel" "$@" "${all[@]}" || tests=1

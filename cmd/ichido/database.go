@@ -40,7 +40,7 @@ func openDatabase(ctx context.Context, location string, mode sqliteMode) (*datab
 	if isPostgres(location) {
 		return openPostgres(ctx, location)
 	}
-	path, err := sqlitePath(location)
+	path, err := sqlitePath("--db", location)
 	if err != nil {
 		return nil, err
 	}

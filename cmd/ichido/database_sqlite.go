@@ -17,27 +17,27 @@ import (
 
 var urlScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 
-// sqlitePath returns the path that --db means, which is not a PostgreSQL URL.
 // keywordDSN recognises the other form in which PostgreSQL's clients take a database. As the path of a file, each host
 // would get a database of its own.
 var keywordDSN = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|user|password|service|sslmode)\s*=`)
 
-func sqlitePath(location string) (string, error) {
+// sqlitePath returns the path that a flag means, which is not a PostgreSQL URL.
+func sqlitePath(flag, location string) (string, error) {
 	path := location
 	if rest, ok := strings.CutPrefix(location, "sqlite:"); ok {
 		path = strings.TrimPrefix(rest, "//")
 	} else if m := urlScheme.FindStringSubmatch(location); m != nil {
 		// The rest may hold a password; do not repeat it.
-		return "", usageError(fmt.Errorf("--db: %s:// is not supported; give postgres://user:password@host/database, or the path of a SQLite file", m[1]))
+		return "", usageError(fmt.Errorf("%s: %s:// is not supported; give postgres://user:password@host/database, or the path of a SQLite file", flag, m[1]))
 	}
 	switch {
 	case keywordDSN.MatchString(location):
 		// It holds a password; do not repeat it.
-		return "", usageError(errors.New("--db: write a PostgreSQL database as postgres://user:password@host/database, not as keywords"))
+		return "", usageError(errors.New(flag + ": write a PostgreSQL database as postgres://user:password@host/database, not as keywords"))
 	case path == "":
-		return "", usageError(errors.New("--db: the path of the SQLite file is empty"))
+		return "", usageError(errors.New(flag + ": the path of the SQLite file is empty"))
 	case path == ":memory:" || strings.HasPrefix(path, "file:"):
-		return "", usageError(fmt.Errorf("--db: %s is not supported; give the plain path of a file", path))
+		return "", usageError(fmt.Errorf("%s: %s is not supported; give the plain path of a file", flag, path))
 	}
 	return path, nil
 }

@@ -25,7 +25,7 @@ func TestSQLitePathOf(t *testing.T) {
 		"ichido.db": "ichido.db", "/a/b.db": "/a/b.db", "sqlite:b.db": "b.db", "sqlite:///a/b.db": "/a/b.db", "sqlite://b.db": "b.db",
 		"sqlite:": "", "": "", ":memory:": "", "sqlite::memory:": "", "file:a.db": "", "mysql://h/d": "", "sqlite3://a.db": "",
 	} {
-		got, err := sqlitePath(location)
+		got, err := sqlitePath("--db", location)
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, %v, want %q", location, got, err, want)
 		}

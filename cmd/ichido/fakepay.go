@@ -62,7 +62,7 @@ func fakepay(ctx context.Context, o fakepayOptions, stdout, stderr io.Writer) er
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := newLogger(stderr)
-	path, err := sqlitePath(o.location)
+	path, err := sqlitePath("--db", o.location)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func newFakepay(ctx context.Context, db *sql.DB, lang string, s *switches, log *
 	if err != nil {
 		return nil, err
 	}
-	f := &fakeProvider{refuser{lang, newProblemPages(problemDocs(once.KeyPolicy(), fakepayKinds))}, db, store, s}
+	f := &fakeProvider{refuser{language: lang, pages: newProblemPages(problemDocs(once.KeyPolicy(), fakepayKinds), false)}, db, store, s}
 	return traced(f.routes(once), log, f.refuser), nil
 }
 

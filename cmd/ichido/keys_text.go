@@ -93,7 +93,7 @@ func commandLine(cmd *cobra.Command, key string, set ...setFlag) string {
 			words = append(words, "--"+f.Name)
 		case i >= 0:
 			words = append(words, "--"+f.Name, shellWord(set[i].value))
-		case !f.Changed || f.Name == "db":
+		case !f.Changed || f.Name == "db" || f.Name == "outbox":
 		case isMany:
 			for _, value := range many.GetSlice() {
 				words = append(words, "--"+f.Name, shellWord(value))
@@ -113,16 +113,19 @@ func siblingLine(cmd *cobra.Command, name string, id ichido.EntryID, more ...str
 	return assemble(cmd.Parent().CommandPath()+" "+name, id.Key, append(words, databaseWords(cmd)...))
 }
 
-// databaseWords are those of --db, if it was given. The URL of a database may hold a password, and is not repeated.
+// databaseWords are those of --db or --outbox, if it was given. The URL of a database may hold a password, and is not
+// repeated.
 func databaseWords(cmd *cobra.Command) []string {
-	db := cmd.Flags().Lookup("db")
-	switch {
-	case !db.Changed:
-		return nil
-	case isPostgres(db.Value.String()):
-		return []string{"--db", `"$DATABASE_URL"`}
+	for name, variable := range map[string]string{"db": "DATABASE_URL", "outbox": "ICHIDO_OUTBOX"} {
+		switch f := cmd.Flags().Lookup(name); {
+		case f == nil || !f.Changed:
+		case isPostgres(f.Value.String()):
+			return []string{"--" + name, `"$` + variable + `"`}
+		default:
+			return []string{"--" + name, shellWord(f.Value.String())}
+		}
 	}
-	return []string{"--db", shellWord(db.Value.String())}
+	return nil
 }
 
 func assemble(path, key string, words []string) string {

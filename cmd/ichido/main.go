@@ -89,7 +89,8 @@ Each flag that names a variable, as in [$DATABASE_URL], may be set by it instead
 			return readVariables(cmd.Flags())
 		},
 	}
-	root.AddCommand(newServeCommand(), newFakepayCommand(), newOpenAPICommand(), newVerifyCommand(), newKeysCommand(), newPurgeCommand(), newMigrateCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newFakepayCommand(), newOpenAPICommand(), newVerifyCommand(), newKeysCommand(), newPurgeCommand(), newMigrateCommand(), newLabCommand(), newLabServerCommand(),
+		newSendCommand(), newOutboxCommand(), newVersionCommand())
 	failing(root)
 	return root
 }

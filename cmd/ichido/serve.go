@@ -49,6 +49,9 @@ puts a mail into a file. A process may die anywhere in between: the same request
 last step, and so does any server on the same database by itself (--finish-every). "ichido fakepay" is a provider to try.
 GET /orders and GET /orders/{id} show how far orders have got.
 
+In a browser, / is the office for people, in English and Japanese: a form that books, also without JavaScript, an order to
+watch, and a bad network to try with and without keys. /docs shows the API, /problems/ its problems.
+
 It describes itself at /openapi.json and /.well-known/idempotency, and its problems at /problems/.
 
 With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the
@@ -214,12 +217,22 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	if err != nil {
 		return nil, err
 	}
-	a := &api{
-		refuser: refuser{o.lang, newProblemPages(problemDocs(orders.KeyPolicy(), kinds))},
-		office:  db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
-		openAPI: newDocument("application/json", openAPI),
+	docs := problemDocs(orders.KeyPolicy(), kinds)
+	description, err := parseOpenDoc(openAPI, docs)
+	if err != nil {
+		return nil, err
 	}
-	return &service{traced(a.routes(once, orders), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
+	problems := refuser{language: o.lang, pages: newProblemPages(docs, true)}
+	a := &api{
+		refuser: problems, people: problems.toPeople(),
+		office: db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
+		openAPI: newDocument("application/json", openAPI), description: description,
+	}
+	forms, err := once.With(a.bookConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &service{traced(a.routes(once, orders, forms), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
 }
 
 // secretOfSteps returns the secret from which the keys of steps are derived.
