@@ -192,9 +192,11 @@ func resetAfterSend(ctx context.Context, t *trial) {
 	body, key := t.slow(), newKey()
 	t.curl = t.script().hurried(body, 20)
 	m := t.message(body, key)
-	conn := &lastConn{}
+	conn := &lastConn{reset: make(chan struct{})}
 	m.client = t.breaking(conn)
-	t.graded(conn.resetWhenSent(ctx), m)
+	if lost := t.graded(conn.resetWhenSent(ctx), m); lost.err == nil {
+		t.blind(fmt.Errorf("the answer, %s, was not lost, so nothing was retried", lost))
+	}
 	t.retried(ctx, body, key)
 }
 
@@ -373,6 +375,8 @@ func oversizeBody(ctx context.Context, t *trial) {
 	}
 	want := 0
 	switch {
+	case first.partial || errors.Is(first.err, context.DeadlineExceeded):
+		t.fault("the answer", []string{"there is none"})
 	case first.err != nil:
 		t.differ("the connection is closed while the body is sent, as RFC 9110 section 15.5.14 lets a server do")
 	case first.refused():
