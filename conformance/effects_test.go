@@ -140,6 +140,30 @@ func TestGetOfALaterPage(t *testing.T) {
 	}
 }
 
+// TestNumberOfEach: where users see a number of their own things only, what the second one had made before is not counted.
+func TestNumberOfEach(t *testing.T) {
+	a, b := (&server{}).lists(), (&server{}).lists()
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer secret-of-b" {
+			b.ServeHTTP(w, r)
+		} else {
+			a.ServeHTTP(w, r)
+		}
+	}))
+	defer listening.Close()
+	api := full()
+	api.Effects = conformance.Effects{Get: "/total"}
+	for range 2 {
+		report, err := conformance.Run(t.Context(), listening.URL, &conformance.Options{API: api, Scenarios: []string{"other-principal"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := report.Results[0]; r.Verdict != conformance.Held || r.Created != 2 {
+			t.Errorf("%s, %d created: %s", r.Verdict, r.Created, r.Got)
+		}
+	}
+}
+
 // TestDescriptionsThatAreWrong names the member that is.
 func TestDescriptionsThatAreWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*conformance.API){
