@@ -63,6 +63,8 @@ func (a answer) refused() bool {
 // API that is graded here, or lets only others in.
 func (a answer) unserved() bool {
 	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return !a.success()
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotImplemented:
 		return true
@@ -162,6 +164,9 @@ func (a answer) problemFaults() []string {
 
 // detail returns what the body of a failure says of the reason: the title of a problem, or its first bytes.
 func (a answer) detail() string {
+	if to := a.header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 {
+		return " (to " + excerpt([]byte(to), 0) + ")"
+	}
 	if a.status < 400 || len(a.body) == 0 {
 		return ""
 	}

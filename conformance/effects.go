@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,6 +65,23 @@ func (r *runner) mark(ctx context.Context) (mark, error) {
 	return m, nil
 }
 
+// errNotFiltered is why a list that shows other items, too, is not believed.
+var errNotFiltered = errors.New("effects.get shows something before anything of its {item} was made: it does not choose by it; " +
+	"say where elements have it with effects.where, or leave {item} out of effects.get")
+
+// chooses returns an error if the list of an item of which nothing was made shows something.
+func (r *runner) chooses(ctx context.Context, item string) error {
+	e := &r.api.Effects
+	if e.Where != "" || !strings.Contains(e.Get, "{item}") {
+		return nil
+	}
+	p, err := r.page(ctx, r.address(fill(e.Get, url.QueryEscape(item), 1)))
+	if err == nil && (p.count > 0 || len(p.elements) > 0) { // an item that is not there may have no list yet
+		return errNotFiltered
+	}
+	return nil
+}
+
 // effects returns how many of an item were made after m was set. An error means that not all could be seen.
 func (r *runner) effects(ctx context.Context, item string, m mark) (int, error) {
 	made, err := r.effectsOf(ctx, fill(r.api.Effects.Get, url.QueryEscape(item), 1), m)
@@ -86,6 +104,9 @@ func (r *runner) effectsOf(ctx context.Context, path string, m mark) (map[string
 		p, err := r.page(ctx, address)
 		if err != nil {
 			return nil, err
+		}
+		if p.number && e.Where != "" {
+			return nil, fmt.Errorf("at %q is a number, %d, which does not say what effects.where is of: leave that out", e.At, p.count)
 		}
 		if p.number {
 			return map[string]int{"": p.count}, nil
@@ -199,6 +220,10 @@ func (e *Effects) parse(a answer) (*page, error) {
 		if e.ID != "" && word(element, e.ID) == "" {
 			return nil, fmt.Errorf("an element has no %q: %s", e.ID, excerpt(element, 0))
 		}
+	}
+	named := func(element json.RawMessage) bool { return word(element, e.Where) != "" }
+	if e.Where != "" && len(p.elements) > 0 && !slices.ContainsFunc(p.elements, named) { // nothing would ever be counted
+		return nil, fmt.Errorf("no element has the %q of effects.where: %s", e.Where, excerpt(p.elements[0], 0))
 	}
 	if e.Next != "" {
 		p.next = word(a.body, e.Next)

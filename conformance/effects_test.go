@@ -72,6 +72,13 @@ func TestEffects(t *testing.T) {
 			unseen: []string{"ten-at-once-ten-keys"}},
 		"what is not there": {effects: conformance.Effects{Get: "/total", At: "/data"}, notTestable: ids,
 			broken: []string{"no-key", "same-key-twice", "two-field-lines"}, unseen: []string{"ten-at-once-ten-keys"}},
+		"elements without the item": {effects: conformance.Effects{Get: "/link", Where: "/sku", ID: "/id"}, notTestable: ids,
+			broken: []string{"no-key", "same-key-twice", "two-field-lines"}, unseen: []string{"ten-at-once-ten-keys"}},
+		"a number of an item": {effects: conformance.Effects{Get: "/total", Where: "/item_code"}, notTestable: ids,
+			broken: []string{"no-key", "same-key-twice", "two-field-lines"}, unseen: []string{"ten-at-once-ten-keys"}},
+		// Nothing was made before the first scenario, so there is nothing that it should not see.
+		"a list that does not choose": {effects: conformance.Effects{Get: "/total?sku={item}"}, notTestable: ids[1:],
+			broken: []string{"no-key", "same-key-twice", "two-field-lines"}, unseen: []string{"ten-at-once-ten-keys"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.broken == nil {
@@ -109,18 +116,70 @@ func TestEffects(t *testing.T) {
 	}
 }
 
+// TestGetOfALaterPage: that the first page of a list stays as it was is no fault if what is new is on the last.
+func TestGetOfALaterPage(t *testing.T) {
+	api, _ := conformance.Preset("ichido")
+	api.Effects = conformance.Effects{Get: "/link", Where: "/item_code", ID: "/id"}
+	listening := httptest.NewServer((&server{}).lists())
+	defer listening.Close()
+	for _, test := range []struct {
+		scenario string
+		want     conformance.Verdict
+	}{
+		{"get-harmless", conformance.Held}, // all is on one page
+		{"ten-at-once-ten-keys", conformance.Held},
+		{"get-harmless", conformance.NotTestable},
+	} {
+		report, err := conformance.Run(t.Context(), listening.URL, &conformance.Options{API: &api, Scenarios: []string{test.scenario}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := report.Results[0]; r.Verdict != test.want {
+			t.Errorf("%s: %s, want %s: %s", r.ID, r.Verdict, test.want, r.Got)
+		}
+	}
+}
+
+// TestNumberOfEach: where users see a number of their own things only, what the second one had made before is not counted.
+func TestNumberOfEach(t *testing.T) {
+	a, b := (&server{}).lists(), (&server{}).lists()
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer secret-of-b" {
+			b.ServeHTTP(w, r)
+		} else {
+			a.ServeHTTP(w, r)
+		}
+	}))
+	defer listening.Close()
+	api := full()
+	api.Effects = conformance.Effects{Get: "/total"}
+	for range 2 {
+		report, err := conformance.Run(t.Context(), listening.URL, &conformance.Options{API: api, Scenarios: []string{"other-principal"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := report.Results[0]; r.Verdict != conformance.Held || r.Created != 2 {
+			t.Errorf("%s, %d created: %s", r.Verdict, r.Created, r.Got)
+		}
+	}
+}
+
 // TestDescriptionsThatAreWrong names the member that is.
 func TestDescriptionsThatAreWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*conformance.API){
-		"request.path":        func(a *conformance.API) { a.Request.Path = "x" },
-		"request.body":        func(a *conformance.API) { a.Request.Body = "{}" },
-		"key.form":            func(a *conformance.API) { a.Key.Form = "x" },
-		"effects.get":         func(a *conformance.API) { a.Effects.Get = "x" },
-		"effects.where":       func(a *conformance.API) { a.Effects.Where = "x" },
-		"effects.after":       func(a *conformance.API) { a.Effects.ID, a.Effects.After = "", "x" },
-		"policy":              func(a *conformance.API) { a.Policy = "x" },
-		"principals":          func(a *conformance.API) { a.Principals = make([]conformance.Principal, 3) },
-		"expect.mismatch":     func(a *conformance.API) { a.Expect.Mismatch = conformance.Replies{"wait"} },
+		"request.path":    func(a *conformance.API) { a.Request.Path = "x" },
+		"request.body":    func(a *conformance.API) { a.Request.Body = "{}" },
+		"key.form":        func(a *conformance.API) { a.Key.Form = "x" },
+		"effects.get":     func(a *conformance.API) { a.Effects.Get = "x" },
+		"effects.where":   func(a *conformance.API) { a.Effects.Where = "x" },
+		"effects.after":   func(a *conformance.API) { a.Effects.ID, a.Effects.After = "", "x" },
+		"policy":          func(a *conformance.API) { a.Policy = "x" },
+		"principals":      func(a *conformance.API) { a.Principals = make([]conformance.Principal, 3) },
+		"expect.mismatch": func(a *conformance.API) { a.Expect.Mismatch = conformance.Replies{"wait"} },
+		"the two principals send the same": func(a *conformance.API) {
+			one := conformance.Principal{Headers: map[string]string{"X-User": "a"}}
+			a.Principals = []conformance.Principal{one, one}
+		},
 		"variable NOT_THERE":  func(a *conformance.API) { a.Request.Headers["X"] = "$NOT_THERE" },
 		"expect.success":      func(a *conformance.API) { a.Expect.Success = conformance.Replies{"execute"} },
 		"expect.server_error": func(a *conformance.API) { a.Expect.ServerError = conformance.Replies{"600"} },

@@ -64,8 +64,13 @@ func (t *trial) refusals(ctx context.Context) map[string]answer {
 	if other.refused() {
 		refused["a mismatch"] = other
 	}
-	if len(refused) == 0 {
+	switch {
+	case len(refused) == 0:
 		t.blind(errors.New("the server refuses neither a missing key nor a mismatch"))
+	case !missing.refused() && !slices.Contains(t.api.Expect.NoKey, execute):
+		t.blind(fmt.Errorf("a missing key is answered %s, which is no refusal", missing))
+	case !other.refused() && !slices.Contains(t.api.Expect.Mismatch, execute) && !slices.Contains(t.api.Expect.Mismatch, replay):
+		t.blind(fmt.Errorf("a mismatch is answered %s, which is no refusal", other))
 	}
 	return refused
 }

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -72,15 +73,16 @@ func TestServers(t *testing.T) {
 				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
 				"reset-after-send", "slow-body", "fifty-at-once", "injection-keys", "crash-once", "crash-acknowledged"},
 			notTestable: []string{"binary-answer", "gzip-answer", "header-fidelity", "credentials-not-replayed",
-				"retry-after"}},
-		{name: "no key needed", flaws: flaws{keyOptional: true}, broken: []string{"no-key"}},
+				"problem-documents", "documentation-link", "retry-after"}},
+		{name: "no key needed", flaws: flaws{keyOptional: true}, broken: []string{"no-key"},
+			notTestable: []string{"problem-documents", "documentation-link"}},
 		{name: "check, then act", flaws: flaws{race: true},
 			broken:      []string{"ten-at-once-one-key", "in-progress", "mismatch-in-flight", "fifty-at-once"},
 			notTestable: []string{"retry-after"}},
 		{name: "the body taken for the key", flaws: flaws{keyIsBody: true},
 			broken: []string{"other-quantity", "member-order", "ten-at-once-ten-keys", "mismatch-in-flight",
 				"key-case", "key-255", "injection-keys", "other-principal"},
-			notTestable: []string{"mismatch-leaves-record"}},
+			notTestable: []string{"mismatch-leaves-record", "problem-documents", "documentation-link"}},
 		{name: "no marker, 409", flaws: flaws{unmarked: true},
 			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
 				"once-more-afterwards", "quoted-and-bare", "slow-body", "injection-keys", "binary-answer",
@@ -104,14 +106,14 @@ func TestServers(t *testing.T) {
 		{name: "no fingerprint", flaws: flaws{noFingerprint: true},
 			broken:      []string{"other-quantity"},
 			differs:     []string{"mismatch-in-flight"},
-			notTestable: []string{"mismatch-leaves-record"}},
+			notTestable: []string{"mismatch-leaves-record", "problem-documents", "documentation-link"}},
 		{name: "a fingerprint of the bytes", flaws: flaws{rawFingerprint: true}, differs: []string{"member-order"}},
 		{name: "a mismatch damages the record", flaws: flaws{mismatchDamages: true},
 			broken: []string{"other-quantity", "mismatch-leaves-record"}},
 		{name: "stores failures, no fingerprint", flaws: flaws{keepsFailures: true, noFingerprint: true},
 			broken:      []string{"other-quantity", "failure-then-same-key"},
 			differs:     []string{"mismatch-in-flight"},
-			notTestable: []string{"mismatch-leaves-record"}},
+			notTestable: []string{"mismatch-leaves-record", "problem-documents", "documentation-link"}},
 		{name: "keeps the key of a failure", flaws: flaws{keepsFailures: true}, differs: []string{"failure-then-same-key"}},
 		{name: "stores 500s", flaws: flaws{keepsServerErrors: true}, broken: []string{"server-error-then-retry"}},
 		{name: "a failure leaves its reservation", flaws: flaws{failureLeaves: true},
@@ -181,6 +183,7 @@ func TestServers(t *testing.T) {
 		{name: "a list without reservations", flaws: flaws{list: "has no reservations"},
 			notTestable: but("problem-documents", "documentation-link", "retry-after", "policy-document")},
 		{name: "no such API", flaws: flaws{status: 404}, notTestable: but("policy-document")},
+		{name: "moved elsewhere", flaws: flaws{status: 301}, notTestable: but("policy-document")},
 		{name: "no access", flaws: flaws{status: 401}, notTestable: but("policy-document")},
 		{name: "no idempotency, and a list that fails", flaws: flaws{noRecords: true, list: "fails"},
 			broken: []string{"same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
@@ -188,8 +191,7 @@ func TestServers(t *testing.T) {
 				"slow-body", "fifty-at-once", "injection-keys"},
 			notTestable: but("same-key-twice", "other-quantity", "mismatch-leaves-record", "member-order",
 				"ten-at-once-one-key", "once-more-afterwards", "in-progress", "mismatch-in-flight", "quoted-and-bare",
-				"slow-body", "fifty-at-once", "injection-keys", "problem-documents", "documentation-link",
-				"policy-document")},
+				"slow-body", "fifty-at-once", "injection-keys", "policy-document")},
 		{name: "fails always", flaws: flaws{status: 500},
 			broken: but("once-more-afterwards", "two-field-lines", "key-255", "key-256", "injection-keys",
 				"oversize-body", "problem-documents", "documentation-link", "retry-after", "policy-document", "crash-once",
@@ -401,6 +403,58 @@ func TestStopped(t *testing.T) {
 	}
 	if _, err := conformance.Run(ctx, s.URL, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
+	}
+}
+
+// TestQuickAnswerIsLost: the answer of a server that is quicker than the reset does not reach the client either, or the
+// scenario would hold although nothing was lost.
+func TestQuickAnswerIsLost(t *testing.T) {
+	s := httptest.NewTLSServer((&server{}).handler())
+	defer s.Close()
+	for _, url := range []string{s.URL, plainly(t)} {
+		report, err := conformance.Run(t.Context(), url, &conformance.Options{Client: s.Client(), Scenarios: []string{"reset-after-send"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := report.Results[0]; r.Verdict != conformance.Held || !strings.HasPrefix(r.Got, "no answer (") ||
+			!strings.HasSuffix(r.Got, "201 replayed; 1 created") {
+			t.Errorf("%s: %s", r.Verdict, r.Got)
+		}
+	}
+}
+
+func plainly(t *testing.T) string {
+	s := httptest.NewServer((&server{}).handler())
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestLies: a server that says success and does nothing, or says nothing at all, does not hold.
+func TestLies(t *testing.T) {
+	inner := (&server{}).handler()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") == "":
+			w.WriteHeader(http.StatusCreated)
+		case r.ContentLength > 1<<20:
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		default:
+			inner.ServeHTTP(w, r)
+		}
+	}))
+	defer s.Close()
+	api, _ := conformance.Preset("ichido")
+	api.Key.Optional = true
+	o := conformance.Options{API: &api, Scenarios: []string{"no-key", "oversize-body"}, Timeout: 3 * time.Second}
+	report, err := conformance.Run(t.Context(), s.URL, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"the list: 0 created, not 1", "the answer: there is none"} {
+		if r := report.Results[i]; r.Verdict != conformance.Broken || !strings.Contains(r.Got, want) {
+			t.Errorf("%s: %s: %s", r.ID, r.Verdict, r.Got)
+		}
 	}
 }
 

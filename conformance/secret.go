@@ -17,12 +17,12 @@ type secret struct {
 // expand replaces the variables that header values name, and notes as secrets what comes from them, and all else that
 // principals send.
 func (r *runner) expand(getenv func(string) string) error {
-	var missing []error
+	var wrong []error
 	value := func(text string) string {
 		return os.Expand(text, func(name string) string {
 			v := getenv(name)
 			if v == "" {
-				missing = append(missing, fmt.Errorf("the environment variable %s, which it names, is not set", name))
+				wrong = append(wrong, fmt.Errorf("the environment variable %s, which it names, is not set", name))
 			}
 			r.hide(v, "$"+name)
 			return v
@@ -43,7 +43,10 @@ func (r *runner) expand(getenv func(string) string) error {
 		}
 	}
 	r.api.Principals = principals
-	return errors.Join(missing...)
+	if len(principals) == 2 && maps.Equal(principals[0].Headers, principals[1].Headers) {
+		wrong = append(wrong, errors.New("the two principals send the same, so they are one"))
+	}
+	return errors.Join(wrong...)
 }
 
 func (r *runner) hide(value, variable string) {

@@ -34,6 +34,8 @@ func newTransport() *http.Transport {
 		DisableKeepAlives:   true,
 		DisableCompression:  true, // bodies are compared as they are sent
 		TLSHandshakeTimeout: 10 * time.Second,
+
+		MaxResponseHeaderBytes: 1 << 20,
 	}
 }
 

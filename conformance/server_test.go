@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -233,7 +234,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 	}
 	if s.status != 0 || json.Unmarshal(body, &in) != nil {
-		http.Error(w, "", max(s.status, http.StatusBadRequest))
+		http.Error(w, "", cmp.Or(s.status, http.StatusBadRequest))
 		return
 	}
 	if s.auth && who != "Bearer secret-of-a" && who != "Bearer secret-of-b" {

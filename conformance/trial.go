@@ -65,6 +65,9 @@ func (r *runner) start(ctx context.Context, s scenario) *trial {
 	}
 	if !s.uncounted {
 		t.begin, t.unseen = r.mark(ctx)
+		if t.unseen == nil {
+			t.unseen = r.chooses(ctx, t.item)
+		}
 	}
 	return t
 }
@@ -90,7 +93,12 @@ func (t *trial) graded(ctx context.Context, m message) answer {
 // atOnce sends graded requests, all at the same time.
 func (t *trial) atOnce(ctx context.Context, messages []message) []answer {
 	answers := t.sendAll(ctx, messages)
-	t.answers = append(t.answers, answers...)
+	for _, a := range answers {
+		if t.api.Effects.Get != "" {
+			a.body = nil // nothing counts by it, and there may be many, of 4 MiB each
+		}
+		t.answers = append(t.answers, a)
+	}
 	return answers
 }
 

@@ -86,7 +86,7 @@ func verify(cmd *cobra.Command, url string, o verifyOptions) error {
 		return &exitError{exitNotRun, err}
 	}
 	if err := o.print(cmd.OutOrStdout(), report); err != nil {
-		return err
+		return &exitError{exitNotRun, err} // not that of a broken promise
 	}
 	return o.verdict(report)
 }
@@ -118,16 +118,30 @@ func (o *verifyOptions) prepare(stderr io.Writer) error {
 	}
 	o.Scenarios = o.scenarios
 	if o.crash != "" {
-		o.Crash = func(ctx context.Context) error {
-			out, err := exec.CommandContext(ctx, "sh", "-c", o.crash).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
-			}
-			return nil
-		}
+		o.Crash = func(ctx context.Context) error { return runCrash(ctx, o.crash) }
 	}
 	if isTerminal(stderr) && !o.asJSON {
 		o.Progress = func(r conformance.Result) { fmt.Fprintf(stderr, "%-13s %s\n", r.Verdict, r.ID) }
+	}
+	return nil
+}
+
+// runCrash runs the command of --crash. Its output goes to a file and not through a pipe: a server that it started in the
+// background has the same output, and keeps it for as long as it lives.
+func runCrash(ctx context.Context, command string) error {
+	out, err := os.CreateTemp("", "ichido-crash-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		const most = 1000 // bytes
+		said := make([]byte, most)
+		n, _ := out.ReadAt(said, 0)
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said[:n])))
 	}
 	return nil
 }
@@ -154,7 +168,11 @@ func (o *verifyOptions) setTokens() {
 	}
 }
 
+// print prints the report, and only then writes the files: the run must not be lost with one that cannot be written.
 func (o *verifyOptions) print(stdout io.Writer, report *conformance.Report) error {
+	if err := o.printReport(stdout, report); err != nil {
+		return err
+	}
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error
@@ -169,6 +187,10 @@ func (o *verifyOptions) print(stdout io.Writer, report *conformance.Report) erro
 			return err
 		}
 	}
+	return nil
+}
+
+func (o *verifyOptions) printReport(stdout io.Writer, report *conformance.Report) error {
 	if o.asJSON {
 		return printJSON(stdout, report)
 	}
@@ -192,7 +214,11 @@ func (o *verifyOptions) verdict(report *conformance.Report) error {
 	if n := report.Broken(); n > 0 {
 		return &exitError{exitFailed, fmt.Errorf("%d of %d scenarios are broken", n, len(report.Results))}
 	}
-	if n := report.Count(conformance.NotTestable); n > 0 && !o.allowUntested {
+	n := report.Count(conformance.NotTestable)
+	if n == len(report.Results) { // a wrong URL, say: --allow-untested is not for that
+		return &exitError{exitNotRun, fmt.Errorf("none of %d scenarios could be tested; of the first: %s", n, report.Results[0].Got)}
+	}
+	if n > 0 && !o.allowUntested {
 		return &exitError{exitNotRun, fmt.Errorf("nothing is broken, but %d of %d scenarios could not be tested; "+
 			"--allow-untested takes that for good", n, len(report.Results))}
 	}

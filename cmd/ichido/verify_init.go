@@ -95,6 +95,7 @@ type question struct {
 // ask asks on stderr and reads the answers. At the end of the input the rest stays as it is.
 func ask(d *description, stdin io.Reader, stderr io.Writer) error {
 	contentType := d.Request.Headers["Content-Type"]
+	d.Effects.NewestFirst = false // it is not asked; where it is wrong, what is new would not be seen
 	questions := []question{
 		{"Name of the API", &d.Name},
 		{"Path of the request that makes something", &d.Request.Path},
