@@ -171,6 +171,39 @@ func TestLabLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestLabTellsWhatIsLeft puts a directory where the lab's file is to be removed, and stops it.
+func TestLabTellsWhatIsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{SQLitePath: path, SQLiteDSN: "file:" + path, Runs: 1, Only: []string{"nothing", "twice"}}
+	o.Progress = func(string, string) {
+		check(t, errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o755)))
+		cancel()
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, ErrLeft) || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPartsOfAReport shows that a report of a few ways, on SQLite, says nothing of what it does not have.
+func TestPartsOfAReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.db")
+	report, err := Run(t.Context(), Options{SQLitePath: path, SQLiteDSN: "file:" + path, Runs: 1, Only: []string{"nothing", "twice"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lang, not := range map[string][]string{"en": {"here on PostgreSQL", "Surprises", "connections", "five", "UPSERT |"}, "ja": {"ここでは PostgreSQL", "意外なこと", "接続です"}} {
+		var b strings.Builder
+		check(t, report.WriteMarkdown(&b, lang))
+		for _, words := range not {
+			if strings.Contains(b.String(), words) {
+				t.Errorf("it says %q:\n%s", words, b.String())
+			}
+		}
+	}
+}
+
 func TestWritten(t *testing.T) {
 	for _, c := range []struct {
 		sql   string
