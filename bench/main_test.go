@@ -63,7 +63,8 @@ func TestCounts(t *testing.T) {
 					t.Errorf("%s: %v round trips, %v statements, want %v and %v",
 						got.Name, got.RoundTrips, got.Statements, w.RoundTrips, w.Statements)
 				}
-				if replay := got.Name == "replay"; (got.LogBytes < 50) != replay {
+				// What the database writes by itself is shared by few requests.
+				if replay := got.Name == "replay"; (got.LogBytes < 100) != replay {
 					t.Errorf("%s: %v WAL bytes", got.Name, got.LogBytes)
 				}
 			}
