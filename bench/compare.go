@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A contest is the variants that are compared on each engine, and what is aimed at.
@@ -79,9 +80,16 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	variants = slices.DeleteFunc(variants, func(s series) bool {
+		if !s.untimed {
+			names = append(names, s.name)
+		}
 		return s.untimed || o.only != nil && !slices.Contains(o.only, s.name)
 	})
+	if len(variants) == 0 {
+		return nil, fmt.Errorf("--only names none of the variants, which are %s", strings.Join(names, ", "))
+	}
 	for _, clients := range o.clients {
 		got, err := alternate(ctx, o, clients, variants)
 		if err != nil {

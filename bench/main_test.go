@@ -303,6 +303,18 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+func TestOnly(t *testing.T) {
+	for only, want := range map[string]string{"first": "", "frist": "none of the variants, which are plain, first, "} {
+		o, err := parseOptions([]string{"--quick", "--db", "sqlite", "--clients", "1", "--only", only})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := execute(t.Context(), o, io.Discard); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("--only %s: %v", only, err)
+		}
+	}
+}
+
 // What cannot be written is found out before anything is measured, and nothing is left of the attempt.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
