@@ -256,5 +256,4 @@ var words = map[string]text{
 	"others":         {EN: "[日本語](ja/choosing.md)", JA: "[English](../choosing.md)"},
 	"further":        {EN: "More: [decisions.md](decisions.md) before using keys, [external-calls.md](external-calls.md) and [steps.md](steps.md) for work that leaves the database.", JA: "さらに詳しくは、キーを使う前に決めることを [decisions.md](decisions.md)、データベースの外に及ぶ処理を [external-calls.md](external-calls.md) と [steps.md](steps.md) に書いています。"},
 	"session":        {EN: "A and B are two connections.", JA: "A と B は 2 つの接続です。"},
-	"less":           {EN: "fewer is better", JA: "少ないほどよい"},
 }
