@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +169,43 @@ func TestLabLeavesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("files left: %v (%v)", left, err)
+	}
+}
+
+// TestLabLeavesNoHalfMadeSchema stops labs when the statement that makes their schema is on its way.
+func TestLabLeavesNoHalfMadeSchema(t *testing.T) {
+	direct := pgtest.Shared(t).NewDatabase(t)
+	config, err := pgx.ParseConfig(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	proxy := pgtest.NewProxy(t, direct)
+	for range 10 {
+		proxy.Reset()
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for ctx.Err() == nil {
+				if slices.ContainsFunc(proxy.Statements(), func(sql string) bool { return strings.HasPrefix(sql, "CREATE SCHEMA") }) {
+					cancel()
+				}
+				runtime.Gosched()
+			}
+		})
+		if _, err := Run(ctx, Options{Postgres: proxy.URL(config.Database), Runs: 1, Only: []string{"nothing", "twice"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		cancel()
+		watching.Wait()
+	}
+	var left int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'ichido%'").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d schemas are left (%v)", left, err)
 	}
 }
 
