@@ -41,7 +41,7 @@ type outcome struct {
 
 // execute makes the operation of claim take effect once. It returns the record to replay, or nil if the job ran
 // and its attempt ended as the last outcome asked. An error is one of ErrInProgress, ErrMismatch, ErrUnavailable,
-// ErrSerialization, ErrCommitUnknown, ErrUnknown, ErrNotCommitted, or ctx's own; then nothing was left, except that
+// ErrSerialization, ErrCommitUnknown, ErrUnknown, ErrNotCommitted, ErrNoRecord, or ctx's own; then nothing was left, except that
 // ErrCommitUnknown and ErrUnknown do not know.
 func (m *Manager) execute(ctx context.Context, claim Claim, j job) (*Record, error) {
 	if err := ctx.Err(); err != nil {
@@ -101,7 +101,7 @@ func (m *Manager) lead(ctx context.Context, f *flight, claim Claim, j job, p *pa
 	for runs := 1; ; runs++ {
 		attempt, record, err := m.claim(ctx, f, claim, p)
 		if record != nil && record.State == Unknown && !asked {
-			asked = true
+			asked = bytes.Equal(record.Fingerprint, claim.Fingerprint)
 			if m.unblock(ctx, &claim, record, j) {
 				continue
 			}
@@ -210,7 +210,7 @@ func (m *Manager) begin(ctx context.Context, claim Claim, mode Mode) (Attempt, *
 	switch {
 	case err == nil && attempt == nil && record == nil:
 		err = errors.New("ichido: Store.Begin returned nothing")
-	case err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization):
+	case err == nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrSerialization) || errors.Is(err, ErrNoRecord):
 		return attempt, record, err
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err() // that is why the store did not answer
@@ -232,7 +232,7 @@ func (m *Manager) beginIn(ctx context.Context, claim Claim, mode Mode) (Attempt,
 	claim.Lease = &Lease{
 		Token: newToken(), Duration: m.config.Lease, Rerun: m.config.OnLapse == Rerun,
 		UnknownRetention: m.config.UnknownRetention, Route: m.config.Route,
-		Owner: m.config.Owner, MaxAttempts: m.config.MaxAttempts, Request: claim.request,
+		Owner: m.config.Owner, MaxAttempts: m.config.MaxAttempts, Request: claim.request, Follows: claim.follows,
 	}
 	return m.leases.begin(bounded, claim)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -16,15 +17,34 @@ import (
 
 // A keptRequest is a request as it is kept, so that its operation can be finished without its client.
 type keptRequest struct {
-	Method    string            `json:"method"`
-	URL       string            `json:"url"`
-	Host      string            `json:"host,omitempty"`
-	Pattern   string            `json:"pattern,omitempty"`
-	Values    map[string]string `json:"values,omitempty"` // of the pattern's wildcards
-	Header    http.Header       `json:"header,omitempty"`
-	Body      []byte            `json:"body,omitempty"`
-	Principal string            `json:"principal"`
+	Method     string           `json:"method"`
+	Path       raw              `json:"path"` // as handlers in front of Wrap left it, such as http.StripPrefix
+	RawPath    raw              `json:"raw_path,omitempty"`
+	Query      raw              `json:"query,omitempty"`
+	ForceQuery bool             `json:"force_query,omitempty"`
+	URI        raw              `json:"uri"`
+	Host       raw              `json:"host,omitempty"`
+	Pattern    raw              `json:"pattern,omitempty"`
+	Values     map[string]raw   `json:"values,omitempty"` // of the pattern's wildcards
+	Header     map[string][]raw `json:"header,omitempty"`
+	Body       []byte           `json:"body,omitempty"`
+	Principal  raw              `json:"principal"`
 }
+
+// A raw is a string that comes back to the byte. JSON has no others than those of UTF-8, and HTTP has.
+type raw string
+
+func (r raw) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(r)) }
+
+func (r *raw) UnmarshalJSON(text []byte) error {
+	var bytes []byte
+	err := json.Unmarshal(text, &bytes)
+	*r = raw(bytes)
+	return err
+}
+
+// maxKeptBody is the largest body in bytes that is kept: its request is stored as one text, of maxBuffered at most.
+const maxKeptBody = 32 << 20
 
 // keptFields are those that say what a request is; the others belong to its sending.
 var keptFields = []string{"Content-Type", "Content-Encoding", "Accept", "Accept-Language"}
@@ -46,6 +66,8 @@ func (c *Config) fillFinish(store Store) error {
 		return errors.New("the fields Config.RequestFields and Config.Restore belong to Config.Finish; set it, or leave them out")
 	case c.Finish && c.Route == "":
 		return errors.New("the field Config.Finish is set, and Config.Route is empty; name the route, so that Finish finds its operations")
+	case c.Finish && c.MaxRequestBody > maxKeptBody:
+		return fmt.Errorf("the field Config.MaxRequestBody is %d; with Config.Finish, which keeps the body, at most %d are possible", c.MaxRequestBody, maxKeptBody)
 	case c.Finish && !finishes:
 		return fmt.Errorf("the field Config.Finish is set, and %T does not keep requests; use a store that implements ichido.Finisher", store)
 	}
@@ -54,20 +76,21 @@ func (c *Config) fillFinish(store Store) error {
 
 // keepRequest returns the form in which a request is kept.
 func (m *Manager) keepRequest(claim *Claim, r *http.Request, body []byte, principal string) ([]byte, error) {
-	k := keptRequest{Method: r.Method, URL: r.URL.RequestURI(), Host: r.Host, Pattern: r.Pattern, Body: body, Principal: principal}
+	k := keptRequest{
+		Method: r.Method, Path: raw(r.URL.Path), RawPath: raw(r.URL.RawPath), Query: raw(r.URL.RawQuery), ForceQuery: r.URL.ForceQuery,
+		URI: raw(r.RequestURI), Host: raw(r.Host), Pattern: raw(r.Pattern), Body: body, Principal: raw(principal),
+		Values: make(map[string]raw), Header: make(map[string][]raw),
+	}
 	for _, name := range slices.Concat(keptFields, m.config.RequestFields, []string{m.config.Header}) {
 		if values := r.Header[name]; len(values) > 0 {
-			if k.Header == nil {
-				k.Header = make(http.Header)
+			k.Header[name] = nil // it may be there twice
+			for _, value := range values {
+				k.Header[name] = append(k.Header[name], raw(value))
 			}
-			k.Header[name] = values
 		}
 	}
 	for _, name := range wildcards(r.Pattern) {
-		if k.Values == nil {
-			k.Values = make(map[string]string)
-		}
-		k.Values[name] = r.PathValue(name)
+		k.Values[name] = raw(r.PathValue(name))
 	}
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -102,22 +125,24 @@ func (m *Manager) restore(ctx context.Context, key AbandonedKey) (*http.Request,
 	if err := json.Unmarshal(text, &k); err != nil {
 		return nil, nil, err
 	}
-	u, err := url.ParseRequestURI(k.URL)
-	if err != nil {
-		return nil, nil, err
-	}
 	r := (&http.Request{
-		Method: k.Method, URL: u, Host: k.Host, RequestURI: k.URL, Pattern: k.Pattern, Header: k.Header,
+		Method: k.Method, Host: string(k.Host), RequestURI: string(k.URI), Pattern: string(k.Pattern), Header: make(http.Header),
+		URL:   &url.URL{Path: string(k.Path), RawPath: string(k.RawPath), RawQuery: string(k.Query), ForceQuery: k.ForceQuery},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(k.Body)), Body: newBufferedBody(k.Body),
 	}).WithContext(ctx)
-	if r.Header == nil {
-		r.Header = make(http.Header)
+	for name, values := range k.Header {
+		for _, value := range values {
+			r.Header[name] = append(r.Header[name], string(value))
+		}
 	}
 	for name, value := range k.Values {
-		r.SetPathValue(name, value)
+		r.SetPathValue(name, string(value))
 	}
 	if m.config.Restore != nil {
-		if r, err = m.config.Restore(r, k.Principal); err != nil {
+		if r, err = m.config.Restore(r, string(k.Principal)); err == nil && r == nil {
+			err = errors.New("it returned no request")
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("Config.Restore: %w", err)
 		}
 	}
@@ -191,23 +216,40 @@ func (m *Manager) finishOne(ctx context.Context, next http.Handler) (found, comp
 	if err != nil || len(keys) == 0 {
 		return false, false, err
 	}
-	key := keys[0]
+	completed, err = m.runAgain(ctx, keys[0], next)
+	return true, completed, err
+}
+
+// runAgain runs an operation that is reserved. Why it is not completed is logged, unless the handler said so by its answer.
+func (m *Manager) runAgain(ctx context.Context, key AbandonedKey, next http.Handler) (completed bool, err error) {
+	var fault error
+	defer func() {
+		if p := recover(); p != nil { // of what belongs to the service, which no net/http is around to stop
+			fault = panicked{p, debug.Stack()}
+		}
+		if fault != nil {
+			m.log.ErrorContext(ctx, "ichido: an abandoned operation could not be finished", slog.Any("error", fault), about(key.Route, key.Scope, key.Key))
+		}
+	}()
 	r, body, err := m.restore(ctx, key)
 	if err != nil {
-		m.log.ErrorContext(ctx, "ichido: an abandoned operation cannot be finished: its request cannot be restored", slog.Any("error", err))
-		return true, false, nil
+		fault = fmt.Errorf("its request cannot be restored: %w", err)
+		return false, nil
 	}
 	c := call{m: m, w: nobody{make(http.Header)}, r: r, body: body, next: next, claim: Claim{Scope: key.Scope, Key: key.Key,
-		Fingerprint: key.Fingerprint, Retention: m.config.Retention}}
-	c.claim.request = key.Request
+		Fingerprint: key.Fingerprint, Retention: m.config.Retention, follows: true}}
 	record, err := m.execute(r.Context(), c.claim, &c)
 	switch {
-	case err == nil:
-		return true, record != nil || c.kept, nil
-	case errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrUnknown):
-		return true, false, nil // its client came back, or it has had its attempts
+	case err == nil && (record != nil || c.kept):
+		return true, nil
+	case err == nil && c.failed != nil && !c.abort:
+		fault = c.failed
+	case err == nil && c.failed == nil:
+		fault = c.rec.err
+	case errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoRecord):
+		return false, nil // its client came back, it has had its attempts, or it was settled
 	}
-	return true, false, err
+	return false, err
 }
 
 func (m *Manager) abandoned(ctx context.Context) ([]AbandonedKey, error) {

@@ -288,7 +288,7 @@ func (ls *leases) begin(ctx context.Context, claim Claim) (Attempt, *Record, err
 		switch {
 		case attempt != nil:
 			return ls.hold(attempt, claim, sent), nil, nil
-		case record != nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch):
+		case record != nil || errors.Is(err, ErrInProgress) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrNoRecord):
 			return nil, record, err // of another attempt: ours would have been recognised
 		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSerialization):
 			uncertain = true

@@ -130,14 +130,16 @@ type Config struct {
 
 	// Finish keeps the request with its claim, so that [Manager.Finish] can run what was abandoned although the client never
 	// comes back: method, URL, body, the principal, and the fields Content-Type, Content-Encoding, Accept and
-	// Accept-Language. It is encrypted under Stored.Secrets, and goes when the key is completed. Route is required with it.
+	// Accept-Language. It is encrypted under Stored.Secrets, and goes when the key is completed. Route is required with it, and
+	// must be that of this handler alone. MaxRequestBody may be 32 MiB at most.
 	Finish bool
 
 	// RequestFields are more fields that are kept with a request. Those that carry credentials are refused.
 	RequestFields []string
 
 	// Restore is given a request that was kept before it is run again, and the principal whose it was, so that the handler
-	// finds what handlers in front of Wrap had put into its context. Default: the request is run as it was kept.
+	// finds what handlers in front of Wrap had put into its context. An error leaves the operation for later; it is logged.
+	// Default: the request is run as it was kept.
 	Restore func(r *http.Request, principal string) (*http.Request, error)
 
 	// Resolver finds out whether an operation took effect whose key is unknown. Default: none; people settle it.

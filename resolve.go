@@ -61,10 +61,9 @@ func (m *Manager) unblock(ctx context.Context, claim *Claim, record *Record, j j
 	if same, err := matches(*claim, record, j); err != nil || !same {
 		return false
 	}
-	if m.config.OnLapse == Rerun { // its fingerprint may have another form, in which the store did not know it
-		again := !slices.Equal(claim.Fingerprint, record.Fingerprint)
+	if !slices.Equal(claim.Fingerprint, record.Fingerprint) { // it has another form, in which the store did not know it
 		claim.Fingerprint = record.Fingerprint
-		return again
+		return true
 	}
 	if m.config.Resolver == nil {
 		return false

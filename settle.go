@@ -31,8 +31,8 @@ type Settler interface {
 
 // A Question chooses the unknown keys to ask about: one if Key is set, else those of a Route that are due.
 //
-// A key is due for its n-th question 10 s after the (n-1)-th ended, doubling with each question, and at most an hour.
-// One that is asked for by its name is due at once.
+// A key is due for its n-th question 10 s after the (n-1)-th ended, or the attempt that followed it, doubling with each
+// question, and at most an hour. One that is asked for by its name is due at once.
 type Question struct {
 	Scope, Key string
 	Route      string

@@ -75,6 +75,7 @@ type Claim struct {
 	Lease *Lease
 
 	request []byte // Lease.Request of the attempt to come
+	follows bool   // its Lease.Follows
 }
 
 // A Lease is what a claim in lease mode asks for.
@@ -99,6 +100,9 @@ type Lease struct {
 	// Request is what [Finisher].Abandoned returns, opaque to the store; nil if the operation cannot be finished without
 	// its client. It is stored with a new record, stays while attempts follow each other, and goes with the completion.
 	Request []byte
+	// Follows says that the attempt must follow another: if the key has no record, or one past its retention, Begin stores
+	// nothing and returns ErrNoRecord.
+	Follows bool
 }
 
 // A State is what is known of an operation. A key without a record is unregistered, which is no State.
@@ -178,7 +182,7 @@ var (
 // Begin with a Claim.Lease is atomic, costs one round trip, and does the first of these that applies:
 //
 //   - no record, or one past its retention whose lease, if it has one, has run out: it stores one in progress, and returns
-//     an Attempt;
+//     an Attempt; or ErrNoRecord if the claim says Follows;
 //   - completed: it returns the Record;
 //   - in progress under the claim's own token: it returns the Attempt, with its lease renewed. That is how a claim whose
 //     acknowledgement was lost is repeated;

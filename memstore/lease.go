@@ -39,7 +39,7 @@ func (s *Store) lease(k ichido.EntryID, claim ichido.Claim, now time.Time) (ichi
 		return nil, nil, fmt.Errorf("%w: memstore: %d keys are in progress or unknown, which is as many as Config.MaxRecords allows", ichido.ErrUnavailable, s.max)
 	}
 	e := &entry{id: k, record: ichido.Record{Fingerprint: claim.Fingerprint, State: ichido.Unknown}, created: now}
-	e.lease = &lease{route: claim.Lease.Route, request: claim.Lease.Request}
+	e.lease = &lease{request: claim.Lease.Request}
 	s.entries[k] = e
 	return s.hold(e, claim, now), nil, nil
 }
@@ -50,7 +50,7 @@ func (s *Store) hold(e *entry, claim ichido.Claim, now time.Time) ichido.Attempt
 	if l.token != claim.Lease.Token {
 		l.attempts++
 	}
-	l.maxAttempts, l.owner = claim.Lease.MaxAttempts, claim.Lease.Owner
+	l.maxAttempts, l.owner, l.route = claim.Lease.MaxAttempts, claim.Lease.Owner, claim.Lease.Route
 	l.token, l.rerun, l.until = claim.Lease.Token, claim.Lease.Rerun, now.Add(claim.Lease.Duration)
 	e.expires = now.Add(claim.Lease.UnknownRetention)
 	return &leaseAttempt{s, e.id, claim}

@@ -92,6 +92,8 @@ func (s *Store) Begin(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 	}
 	same := e != nil && bytes.Equal(e.record.Fingerprint, claim.Fingerprint)
 	switch {
+	case e == nil && claim.Lease != nil && claim.Lease.Follows:
+		return nil, nil, ichido.ErrNoRecord
 	case e == nil && claim.Lease != nil:
 		return s.lease(k, claim, now)
 	case e == nil:

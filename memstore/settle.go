@@ -51,7 +51,7 @@ func (s *Store) reserve(ctx context.Context, q ichido.Question, fits func(*entry
 		case !fits(e, now) || now.Before(e.lease.askedUntil):
 		case q.Key != "" && e.id == ichido.EntryID{Scope: q.Scope, Key: q.Key}:
 			due = append(due, e)
-		case q.Key == "" && e.lease.route == q.Route && !now.Before(e.lease.askedUntil.Add(pause(e.lease.asked))):
+		case q.Key == "" && e.lease.route == q.Route && !now.Before(e.lease.due()):
 			due = append(due, e)
 		}
 	}
@@ -70,12 +70,16 @@ func (s *Store) reserve(ctx context.Context, q ichido.Question, fits func(*entry
 	return reserved, nil
 }
 
-// pause is how long a sweep waits after the asked-th question.
-func pause(asked int) time.Duration {
-	if asked == 0 {
-		return 0
+// due is when a sweep may ask again: a while after the last question, or the attempt that followed it.
+func (l *lease) due() time.Time {
+	if l.asked == 0 {
+		return l.until
 	}
-	return min(10*time.Second<<min(asked-1, 10), time.Hour)
+	end := l.askedUntil
+	if l.until.After(end) {
+		end = l.until
+	}
+	return end.Add(min(10*time.Second<<min(l.asked-1, 10), time.Hour))
 }
 
 // Settle implements [ichido.Settler].

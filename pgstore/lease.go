@@ -26,15 +26,21 @@ const (
 		OR k.lease_until > now() AND k.lease_token = $4::int8) IS TRUE`
 )
 
-// leaseSQL reads the record of a key, and writes only if the claim may have it. What it read may be out of date, so the
-// upsert looks again. All of it goes by now(), when the statement began: after a wait for another one's row that is an
-// early time, which leaves others their leases, and makes its own no longer than the caller knows.
-const leaseSQL = `WITH seen AS MATERIALIZED (
+// beginSQL reads the record of a key, and writes, by the statement that is put in, only if the claim may have it. What it read
+// may be out of date, so that statement looks again. All of it goes by now(), when the statement began: after a wait for
+// another one's row that is an early time, which leaves others their leases, and makes its own no longer than the caller knows.
+const beginSQL = `WITH seen AS MATERIALIZED (
 		SELECT k.request_hash, k.response_status, k.response_headers, k.response_body,
 			` + claimableSQL + ` AS claimable, k.lease_until > now() AS leased
-		FROM idempotency_keys k WHERE k.idem_key = $1::text AND k.scope = $2::text
+		FROM idempotency_keys k WHERE k.idem_key = $1::text AND k.scope = $2::text%s
 	), claimed AS (
-		INSERT INTO idempotency_keys AS k (scope, idem_key, request_hash, created_at, expires_at,
+		%s
+		RETURNING true
+	)
+	SELECT EXISTS (SELECT FROM claimed), s.request_hash, s.response_status, s.response_headers, s.response_body, s.claimable, s.leased
+	FROM (SELECT) one LEFT JOIN seen s ON true`
+
+var leaseSQL = fmt.Sprintf(beginSQL, ``, `INSERT INTO idempotency_keys AS k (scope, idem_key, request_hash, created_at, expires_at,
 			lease_token, lease_until, attempts, rerun, route, asked, max_attempts, owner, request)
 		SELECT $2::text, $1::text, $3::bytea, now(), now() + $6::int8 * interval '1 microsecond',
 			$4::int8, now() + $5::int8 * interval '1 microsecond', 1, $8::bool, $7::text, 0,
@@ -44,21 +50,32 @@ const leaseSQL = `WITH seen AS MATERIALIZED (
 			request_hash = excluded.request_hash, response_status = NULL, response_headers = NULL, response_body = NULL,
 			expires_at = excluded.expires_at, lease_token = excluded.lease_token, lease_until = excluded.lease_until,
 			rerun = excluded.rerun, route = excluded.route, max_attempts = excluded.max_attempts, owner = excluded.owner,
-			created_at = CASE WHEN ` + absentSQL + ` THEN excluded.created_at ELSE k.created_at END,
-			attempts = CASE WHEN ` + absentSQL + ` THEN 1 ELSE k.attempts + (k.lease_token <> excluded.lease_token)::int END,
-			asked = CASE WHEN ` + absentSQL + ` THEN 0 ELSE k.asked END,
-			asked_until = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.asked_until END,
-			steps = CASE WHEN ` + absentSQL + ` THEN NULL ELSE k.steps END,
-			request = CASE WHEN ` + absentSQL + ` THEN excluded.request ELSE k.request END
-		WHERE ` + claimableSQL + `
-		RETURNING true
-	)
-	SELECT EXISTS (SELECT FROM claimed), s.request_hash, s.response_status, s.response_headers, s.response_body, s.claimable, s.leased
-	FROM (SELECT) one LEFT JOIN seen s ON true`
+			created_at = CASE WHEN `+absentSQL+` THEN excluded.created_at ELSE k.created_at END,
+			attempts = CASE WHEN `+absentSQL+` THEN 1 ELSE k.attempts + (k.lease_token <> excluded.lease_token)::int END,
+			asked = CASE WHEN `+absentSQL+` THEN 0 ELSE k.asked END,
+			asked_until = CASE WHEN `+absentSQL+` THEN NULL ELSE k.asked_until END,
+			steps = CASE WHEN `+absentSQL+` THEN NULL ELSE k.steps END,
+			request = CASE WHEN `+absentSQL+` THEN excluded.request ELSE k.request END
+		WHERE `+claimableSQL)
+
+// followSQL is leaseSQL for claims that follow an attempt. It does not see what is as good as absent, and inserts nothing: not
+// even where the record goes while it looks. It has no parameter for a request.
+var followSQL = fmt.Sprintf(beginSQL, ` AND NOT (`+absentSQL+`)`, `UPDATE idempotency_keys k SET
+			expires_at = now() + $6::int8 * interval '1 microsecond', lease_token = $4::int8,
+			lease_until = now() + $5::int8 * interval '1 microsecond', attempts = k.attempts + (k.lease_token <> $4::int8)::int,
+			rerun = $8::bool, route = $7::text, max_attempts = $9::int4, owner = $10::text
+		WHERE k.idem_key = $1::text AND k.scope = $2::text AND NOT (`+absentSQL+`) AND `+claimableSQL)
 
 // lease is Begin in lease mode: one statement, which is repeated where somebody else was faster than its second look.
 func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, *ichido.Record, error) {
-	l := claim.Lease
+	l, sql := claim.Lease, leaseSQL
+	args := []any{claim.Key, claim.Scope, claim.Fingerprint, l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(),
+		l.Route, l.Rerun, int32(min(l.MaxAttempts, math.MaxInt32)), l.Owner}
+	if l.Follows {
+		sql = followSQL
+	} else {
+		args = append(args, l.Request)
+	}
 	for {
 		var row claimRow
 		err := inOrder(ctx, func() error {
@@ -67,9 +84,7 @@ func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 				return err
 			}
 			defer conn.Release()
-			row, err = readRow(conn.QueryRow(ctx, leaseSQL, claim.Key, claim.Scope, claim.Fingerprint,
-				l.Token, l.Duration.Microseconds(), l.UnknownRetention.Microseconds(), l.Route, l.Rerun,
-				int32(min(l.MaxAttempts, math.MaxInt32)), l.Owner, l.Request))
+			row, err = readRow(conn.QueryRow(ctx, sql, args...))
 			return err
 		})
 		switch {
@@ -79,6 +94,8 @@ func (s *Store) lease(ctx context.Context, claim ichido.Claim) (ichido.Attempt, 
 			return nil, nil, classify("claiming the key", err)
 		case row.claimed:
 			return &leaseAttempt{s, claim}, nil, nil
+		case l.Follows && !row.found:
+			return nil, nil, ichido.ErrNoRecord
 		case row.obstructs():
 			record, err := row.answer(claim)
 			return nil, record, err

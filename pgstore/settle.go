@@ -35,9 +35,9 @@ const (
 	// unknownSQL leaves out those that the next claim runs whatever it says.
 	unknownSQL = `(k.steps IS NULL OR NOT ` + againSQL + `) AND `
 
-	// dueSQL: 10 s after the first question, then 20 s, and so on to an hour.
-	dueSQL = `k.route = $2::text AND (coalesce(k.asked, 0) = 0 OR k.asked_until IS NULL
-				OR k.asked_until + least(3600, 10 * 2 ^ least(k.asked - 1, 10)) * interval '1 second' <= now())
+	// dueSQL: 10 s after the first question, or the attempt that followed it, then 20 s, and so on to an hour.
+	dueSQL = `k.route = $2::text AND (coalesce(k.asked, 0) = 0 OR greatest(k.asked_until, k.lease_until) IS NULL
+				OR greatest(k.asked_until, k.lease_until) + least(3600, 10 * 2 ^ least(k.asked - 1, 10)) * interval '1 second' <= now())
 		ORDER BY k.lease_until LIMIT $3::int8 FOR UPDATE SKIP LOCKED`
 )
 

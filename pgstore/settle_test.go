@@ -142,7 +142,7 @@ func TestQuestionsAreAskedAtGrowingIntervals(t *testing.T) {
 			if seconds > wait {
 				want = i + 2
 			}
-			mustExec(t, pool, "UPDATE idempotency_keys SET asked_until = now() - $1::int * interval '1 second'", seconds)
+			mustExec(t, pool, "UPDATE idempotency_keys SET asked_until = now() - $1::int * interval '1 second', lease_until = now() - interval '2 hours'", seconds)
 			if got := ask(); got != want {
 				t.Errorf("%d s after question %d: Asked is %d, want %d", seconds, i+1, got, want)
 			}

@@ -20,9 +20,9 @@ type Dialect struct {
 	ping          string // fails if the schema is missing or too old
 
 	// Lease mode. Held means that the record carries the token, has no answer, and its lease is still running. claim
-	// changes a row only if the key is free, may be taken over, or is held under the token already. complete leaves an
-	// answer as it is that was stored under the token before.
-	claim    string // of (scope, key, fingerprint, interval to expiry, token, interval of the lease, rerun, route, limit of attempts, owner, request)
+	// changes a row only if the key is free, may be taken over, or is held under the token already; and if it may be new, or
+	// there is a record. complete leaves an answer as it is that was stored under the token before.
+	claim    string // of (scope, key, fingerprint, interval to expiry, token, interval of the lease, rerun, route, limit of attempts, owner, request, whether it may be new, key, scope)
 	renew    string // of (JSON array of [scope, key, token as text, interval]): scope, key and token of those that are held
 	complete string // of (status, headers, body, interval, key, scope, token) if held
 	discard  string // of (key, scope, token) deletes the record if held, by the first attempt, and without steps
@@ -37,8 +37,8 @@ type Dialect struct {
 	purgeSteps  string // of (limit); those of expired records
 	probe       string // fails in a transaction, and begins one outside of it
 
-	// Unknown keys. A token of 0 is any. settleDone, unlike complete, keeps the end of the lease: by that complete knows
-	// that the answer is not the attempt's own, should it be late.
+	// Unknown keys. A token of 0 is any. settleDone takes the record's token away: by that complete knows that the answer is
+	// not the attempt's own, should it be late.
 	ask          string // of (interval, route, limit): the columns of an unknown key, and NULL
 	askOne       string // of (interval, key, scope): the same
 	abandoned    string // of (interval, route, limit): the columns of an unknown key, and its request

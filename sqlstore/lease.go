@@ -35,9 +35,12 @@ func (s *Store) lease(ctx context.Context, st *statements, claim ichido.Claim) (
 			record, err := r.answer(claim.Fingerprint)
 			return nil, record, err
 		}
+		if l.Follows && !r.active() {
+			return nil, nil, ichido.ErrNoRecord
+		}
 		n, err := affected(s.db.ExecContext(ctx, s.dialect.claim, claim.Scope, claim.Key, claim.Fingerprint,
 			s.dialect.interval(l.UnknownRetention), l.Token, s.dialect.interval(l.Duration), l.Rerun, l.Route,
-			l.MaxAttempts, l.Owner, request))
+			l.MaxAttempts, l.Owner, request, !l.Follows, claim.Key, claim.Scope))
 		if err != nil {
 			return nil, nil, s.dialect.unavailable("claiming the key", err)
 		}

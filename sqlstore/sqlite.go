@@ -47,8 +47,10 @@ const (
 	sqliteUnknown   = sqliteWaits + " AND NOT (steps IS NOT NULL AND " + sqliteAgain + ")"
 	sqliteAbandoned = sqliteWaits + " AND request IS NOT NULL AND (rerun IS TRUE OR steps IS NOT NULL) AND " + sqliteAgain
 
-	// sqliteDue is whether the next question about a key is due: 10 s after the first, doubling, and at most an hour.
-	sqliteDue = "coalesce(julianday(asked_until, '+' || CASE WHEN asked > 0 THEN min(10 << min(asked - 1, 9), 3600) ELSE 0 END || ' seconds') <= julianday('now'), true)"
+	// sqliteDue is whether the next question about a key is due: 10 s after the first, or the attempt that followed it,
+	// doubling, and at most an hour.
+	sqliteDue   = "coalesce(julianday(asked_until" + sqlitePause + ") <= julianday('now'), true) AND coalesce(julianday(lease_until" + sqlitePause + ") <= julianday('now'), true)"
+	sqlitePause = ", '+' || CASE WHEN asked > 0 THEN min(10 << min(asked - 1, 9), 3600) ELSE 0 END || ' seconds'"
 
 	sqliteAsk = "UPDATE idempotency_keys SET asked = coalesce(asked, 0) + 1, asked_until = " + sqliteIn
 )
@@ -87,7 +89,8 @@ var SQLite = &Dialect{
 	claim: `INSERT INTO idempotency_keys
 		(scope, idem_key, request_hash, created_at, expires_at, lease_token, lease_until, attempts, rerun, route, asked,
 			max_attempts, owner, request)
-		VALUES (?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `, ?, ` + sqliteIn + `, 1, ?, ?, 0, ?, ?, ?)
+		SELECT ?, ?, ?, ` + sqliteNow + `, ` + sqliteIn + `, ?, ` + sqliteIn + `, 1, ?, ?, 0, ?, ?, ?
+		WHERE ? OR EXISTS (SELECT 1 FROM idempotency_keys WHERE idem_key = ? AND scope = ? AND NOT ` + sqliteAbsent + `)
 		ON CONFLICT (idem_key, scope) DO UPDATE SET
 			request_hash = excluded.request_hash,
 			response_status = NULL, response_headers = NULL, response_body = NULL,

@@ -304,6 +304,111 @@ func finishEachOnce(s *suite) {
 	s.wantAbandoned(stores[0], byRoute("r", 100))
 }
 
+// following makes a claim one that must follow an attempt.
+func following(l *ichido.Lease) { l.Rerun, l.Follows = true, true }
+
+// finishFollows has claims that must follow an attempt meet keys in every state.
+func finishFollows(s *suite) {
+	one, other := s.finisher(), s.finisher()
+	absent := map[string]func(key string){
+		"missing":               func(string) {},
+		"freed":                 func(key string) { s.abandon(s.begin(one, leased(key, "x", rerun)), nil) },
+		"forgotten":             func(key string) { s.unknown(one, leased(key, "x", rerun, forgotten)) },
+		"forgotten, with steps": func(key string) { s.withSteps(one, leased(key, "x", forgotten)) },
+		"past": func(key string) {
+			c := leased(key, "x", rerun)
+			c.Retention = time.Nanosecond
+			s.complete(s.begin(one, c), answer("done"))
+		},
+		"past, by a transaction": func(key string) { s.complete(s.begin(one, expiring(key, "x")), answer("done")) },
+	}
+	if settler, ok := one.(ichido.Settler); ok {
+		for _, how := range []ichido.SettledHow{ichido.SettledNotDone, ichido.SettledDeleted} {
+			absent[how.String()] = func(key string) {
+				c := leased(key, "x", rerun)
+				s.unknown(one, c)
+				s.wantSettle(settler, settlement(c, how), nil)
+			}
+		}
+	}
+	for key, prepare := range absent {
+		prepare(key)
+		for range 2 {
+			attempt, record, err := other.Begin(s.context(), leased(key, "x", following, keeping("request")))
+			if attempt != nil || record != nil || !errors.Is(err, ichido.ErrNoRecord) {
+				s.Errorf("%s: Begin = %v, %v, %v; want ErrNoRecord", key, attempt, record, err)
+			}
+		}
+		first := leased(key, "x", rerun)
+		s.begin(one, first)
+		s.wantAttempts(other, first, 1)
+	}
+
+	for key, prepare := range map[string]func(c ichido.Claim){
+		"rerun": func(c ichido.Claim) { c.Lease.Rerun = true; s.unknown(one, c) },
+		"steps": func(c ichido.Claim) { s.withSteps(one, c) },
+	} {
+		c := leased(key, "x", keeping("request"), atMost(9), route("before"), owner("before"))
+		prepare(c)
+		next := leased(key, "x", following, route("r"), owner("next"), atMost(7))
+		s.begin(other, next)
+		attempt := s.begin(one, next) // a repeated claim
+		s.wantAttempts(one, next, 2)
+		if e := s.entry(one, next); e != nil && (e.Route != "r" || e.Owner != "next" || e.MaxAttempts != 7 || !e.Rerun || !e.Finishes) {
+			s.Errorf("%s: the entry is %+v", key, e)
+		}
+		s.wantHeld(other, true, next)
+		s.wantHeld(other, false, c)
+		for content, want := range map[string]error{"x": ichido.ErrInProgress, "y": ichido.ErrMismatch} {
+			if attempt, record, err := one.Begin(s.context(), leased(key, content, following)); attempt != nil || record != nil || !errors.Is(err, want) {
+				s.Errorf("%s: Begin during the attempt = %v, %v, %v; want %v", key, attempt, record, err, want)
+			}
+		}
+		s.abandon(attempt, errGone)
+		s.wantAbandoned(other, byRoute("r", 10), key)
+		if got := s.record(other, leased(key, "y", following)); got.State != ichido.Unknown {
+			s.Errorf("%s: to another request the record is %v, want unknown", key, got.State)
+		}
+		s.complete(s.begin(other, leased(key, "x", following)), answer("done"))
+		if got := s.record(one, leased(key, "x", following)); got.State != ichido.Completed {
+			s.Errorf("%s: the record is %v, want completed", key, got.State)
+		}
+	}
+
+	s.unknown(one, leased("held", "x"))
+	s.unknown(one, leased("had all", "x", rerun, atMost(1)))
+	for _, key := range []string{"held", "had all"} {
+		if got := s.record(other, leased(key, "x", following)); got.State != ichido.Unknown {
+			s.Errorf("%s: the record is %v, want unknown", key, got.State)
+		}
+	}
+}
+
+// followersRaceWithSettling: whoever says that an operation was not done can rely on that nobody goes on with it.
+func followersRaceWithSettling(s *suite) {
+	store, other := s.finisher(), s.finisher()
+	settler, ok := other.(ichido.Settler)
+	if !ok {
+		s.Skip("the store is no Settler")
+	}
+	for round := range rounds {
+		c := leased(fmt.Sprint("k", round), "x", rerun, keeping("request"))
+		s.unknown(store, c)
+		how := []ichido.SettledHow{ichido.SettledNotDone, ichido.SettledDeleted}[round%2]
+		var settled error
+		var wg sync.WaitGroup
+		wg.Go(func() { settled = settler.Settle(s.context(), settlement(c, how)) })
+		attempt, record, err := store.Begin(s.context(), leased(c.Key, "x", following))
+		wg.Wait()
+		switch {
+		case attempt != nil && (errors.Is(settled, ichido.ErrInProgress) || errors.Is(settled, ichido.ErrNotUnknown)):
+		case errors.Is(err, ichido.ErrNoRecord) && settled == nil:
+		default:
+			s.Errorf("%s: Begin = %v, %v, %v, and Settle = %v", c.Key, attempt, record, err, settled)
+		}
+	}
+}
+
 // attemptsAreBounded has exactly as many attempts as there may be, whatever makes the work run again.
 func attemptsAreBounded(s *suite) {
 	one, other := s.finisher(), s.finisher()

@@ -107,6 +107,8 @@ var cases = []testCase{
 	{"Finish_Reserves", "an operation goes to one, for a time, is not due again at once, and its client is not hindered", finishReserves},
 	{"Finish_ByRoute", "the operations of a route are handed out within the limit, the longest wait first", finishByRoute},
 	{"Finish_P1_EachOnce", "several look at the same time: each operation goes to one of them", finishEachOnce},
+	{"Finish_P1_Follows", "a claim that must follow an attempt meets records as others do, and begins nothing where there is none", finishFollows},
+	{"Finish_P6_FollowsRace", "a claim that must follow an attempt races with who settles the key: one of the two gets it", followersRaceWithSettling},
 	{"Finish_P6_MaxAttempts", "there are exactly as many attempts as there may be; then the key is unknown, is asked about, and can be settled", attemptsAreBounded},
 	{"Finish_P6_LimitOfTheRecord", "the limit that the last attempt stored counts, not that of the claim", limitOfTheRecordCounts},
 	{"Finish_P6_AttemptsRace", "of many claims whose attempts go at once there are exactly as many as there may be", attemptsRace},

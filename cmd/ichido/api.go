@@ -13,19 +13,21 @@ import (
 // An api is the reservations and orders of an office over HTTP.
 type api struct {
 	refuser
-	office   office
-	store    ichido.Pinger
-	tokens   tokens
-	openAPI  document
-	provider provider
-	mailbox  *mailbox
+	people      refuser // for pages
+	office      office
+	store       ichido.Pinger
+	tokens      tokens
+	openAPI     document
+	description *openDoc // the same for the page of it
+	provider    provider
+	mailbox     *mailbox
 	// work makes a reservation take as long as it does elsewhere, before the first statement.
 	work func(context.Context) error
 }
 
 // routes returns the handler of the whole API. What creates a reservation runs under once, what places an order under
-// orders.
-func (a *api) routes(once, orders *ichido.Manager) http.Handler {
+// orders, and what books by the page's form under forms.
+func (a *api) routes(once, orders, forms *ichido.Manager) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /reservations", a.authenticated(http.HandlerFunc(a.list)))
 	mux.Handle("POST /reservations", a.authenticated(once.Wrap(http.HandlerFunc(a.create))))
@@ -40,6 +42,7 @@ func (a *api) routes(once, orders *ichido.Manager) http.Handler {
 	mux.HandleFunc("GET /problems/{$}", a.problem)
 	mux.HandleFunc("GET /problems/{name}", a.problem)
 	mux.HandleFunc("GET /openapi.json", a.describe)
+	a.routePages(mux, forms)
 	// Orders meet the problems of reservations, and those of lease mode. The rest of their policies is the same.
 	mux.Handle("GET /.well-known/idempotency", orders.PolicyHandler())
 

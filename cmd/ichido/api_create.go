@@ -16,20 +16,25 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if err := a.work(r.Context()); err != nil {
-		a.fail(w, r, err, problem.Text{})
-		return
-	}
-	id, err := a.office.insert(r.Context(), reservation{f.texts["item_code"], int32(f.numbers["quantity"]), f.texts["reserved_by"]})
-	switch {
-	case errors.Is(err, errQuantity):
-		a.refuse(w, r, memberInvalid, notPositive)
-	case err != nil:
-		a.fail(w, r, err, problem.Text{})
-	default:
+	if id, ok := a.reserve(a.refuser, w, r, f); ok {
 		w.Header().Set("Location", "/reservations/"+strconv.FormatInt(id, 10))
 		sendJSON(w, http.StatusCreated, f.answer(id))
 	}
+}
+
+// reserve writes a reservation, and returns its id. If there is none, it answers why.
+func (a *api) reserve(f refuser, w http.ResponseWriter, r *http.Request, sent *fields) (id int64, ok bool) {
+	err := a.work(r.Context())
+	if err == nil {
+		id, err = a.office.insert(r.Context(), reservation{sent.texts["item_code"], int32(sent.numbers["quantity"]), sent.texts["reserved_by"]})
+	}
+	switch {
+	case errors.Is(err, errQuantity):
+		f.refuse(w, r, memberInvalid, notPositive)
+	case err != nil:
+		f.fail(w, r, err, problem.Text{})
+	}
+	return id, err == nil
 }
 
 var notPositive = problem.Text{EN: `"quantity" must be greater than 0.`, JA: `"quantity" は 1 以上でなければなりません。`}

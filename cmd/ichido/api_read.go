@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ichido-dev/ichido/internal/problem"
 )
@@ -25,9 +27,21 @@ type page struct {
 	Next         string  `json:"next,omitempty"` // where the next page is; absent on the last
 }
 
-// list answers with a page of the reservations.
+// list answers with a page of the reservations, of all or of one name.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
-	entries, next, ok := readPage(a.refuser, w, r, a.office.list, func(e entry) int64 { return e.ID })
+	listReservations(a.refuser, w, r, a.office.list)
+}
+
+func listReservations(f refuser, w http.ResponseWriter, r *http.Request,
+	list func(ctx context.Context, by string, before int64, limit int) ([]entry, error)) {
+	by := r.URL.Query().Get("reserved_by")
+	if !isName(by) {
+		f.refuse(w, r, parameterInvalid, text(`"reserved_by" must be text of %d characters at most.`, `"reserved_by" は %d 文字以内の文字列でなければなりません。`, maxText))
+		return
+	}
+	entries, next, ok := readPage(f, w, r, func(ctx context.Context, before int64, limit int) ([]entry, error) {
+		return list(ctx, by, before, limit)
+	}, func(e entry) int64 { return e.ID })
 	if ok {
 		writeJSON(w, http.StatusOK, page{entries, next})
 	}
@@ -58,8 +72,10 @@ func readPage[T any](f refuser, w http.ResponseWriter, r *http.Request,
 	if len(entries) > int(limit) {
 		entries = entries[:limit]
 		values := url.Values{"cursor": {strconv.FormatInt(id(entries[limit-1]), 10)}}
-		if query.Has("limit") {
-			values.Set("limit", strconv.FormatInt(limit, 10))
+		for _, name := range []string{"limit", "reserved_by"} {
+			if query.Has(name) {
+				values.Set(name, query.Get(name))
+			}
 		}
 		next = r.URL.Path + "?" + values.Encode()
 	}
@@ -68,6 +84,11 @@ func readPage[T any](f refuser, w http.ResponseWriter, r *http.Request,
 	}
 	w.Header().Set("Link", serviceDesc)
 	return entries, next, true
+}
+
+// isName reports whether a name can be one that a reservation has: the databases fail at others.
+func isName(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsRune(s, 0) && utf8.RuneCountInString(s) <= maxText
 }
 
 // parameter returns a query parameter that is a number from 1 to top.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,6 +48,40 @@ func readAll(t *testing.T, s *testServer, path string) (ids []int64, pages int) 
 		pages++
 	}
 	return ids, pages
+}
+
+func TestListCanBeOfOneName(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		s := serveAPI(t, open(t, location), serveOptions{}, nil)
+		for i, name := range []string{"taro", "花子", "taro", "Taro", "taro"} {
+			s.reserve(fmt.Sprint(i), strings.Replace(projector, "taro", name, 1))
+		}
+		for query, want := range map[string]string{"taro&limit=2": "[5 3 1]", "%E8%8A%B1%E5%AD%90": "[2]", "nobody": "[]", "": "[5 4 3 2 1]", "' OR 1=1 --": "[]"} {
+			path := "/reservations?reserved_by=" + strings.ReplaceAll(query, " ", "%20")
+			if ids, _ := readAll(t, s, path); fmt.Sprint(ids) != want {
+				t.Errorf("%s: %v, want %s", query, ids, want)
+			}
+		}
+	})
+}
+
+func TestItemsTellWhatIsReserved(t *testing.T) {
+	onBoth(t, func(t *testing.T, location string) {
+		s := serveAPI(t, open(t, location), serveOptions{}, nil)
+		for i, body := range []string{projector, strings.Replace(projector, ":1", ":2147483647", 1), strings.Replace(projector, ":1", ":2147483647", 1), strings.Replace(projector, "PJ-001", "NONE", 1)} {
+			s.reserve(fmt.Sprint(i), body)
+		}
+		var all struct{ Items []item }
+		s.read(&all, "/items")
+		for _, i := range all.Items {
+			if want := map[string]int64{"PJ-001": 1 + 2*2147483647}[i.Code]; i.Reserved != want || i.Code == "PJ-001" && i.Stock != 30 {
+				t.Errorf("%+v, want %d reserved", i, want)
+			}
+		}
+		if a := s.do("GET", "/?lang=en", ""); !strings.Contains(a.body, "none left, 4,294,967,265 too many booked") {
+			t.Error("the page does not tell")
+		}
+	})
 }
 
 func TestReservationCanBeReadBack(t *testing.T) {
@@ -100,7 +135,7 @@ func TestWrongPathsMethodsAndParameters(t *testing.T) {
 			{"GET", "/orders?cursor=x", 400, "parameter-invalid", ""},
 			{"GET", "/reservations/1/x", 404, "no-resource", ""},
 			{"GET", "/reservations/", 404, "no-resource", ""},
-			{"GET", "/", 404, "no-resource", ""},
+			{"GET", "/nowhere", 404, "no-resource", ""},
 			{"POST", "/nowhere", 404, "no-resource", ""},
 			{"PUT", "/reservations", 405, "method-not-allowed", "GET, HEAD, POST"},
 			{"DELETE", "/reservations/1", 405, "method-not-allowed", "GET, HEAD"},
@@ -113,6 +148,8 @@ func TestWrongPathsMethodsAndParameters(t *testing.T) {
 			{"GET", "/reservations?cursor=0", 400, "parameter-invalid", ""},
 			{"GET", "/reservations?cursor=1'--", 400, "parameter-invalid", ""},
 			{"GET", "/reservations?cursor=99999999999999999999", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?reserved_by=%00", 400, "parameter-invalid", ""},
+			{"GET", "/reservations?reserved_by=%ff", 400, "parameter-invalid", ""},
 		} {
 			a := s.do(c.method, c.path, "")
 			wantProblem(t, a, c.status, c.code)

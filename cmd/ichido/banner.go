@@ -16,7 +16,8 @@ func banner(o serveOptions, where string, addr net.Addr) string {
 		inProgress = fmt.Sprintf("wait: a duplicate of a running request gets its answer, or 409 after %s", short(o.waitLimit))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "ichido serves reservations at %s\n", base)
+	fmt.Fprintf(&b, "ichido serves reservations and orders at %s\n", base)
+	fmt.Fprintf(&b, "  page         %s/ in a browser\n", base)
 	fmt.Fprintf(&b, "  data         %s\n", where)
 	fmt.Fprintf(&b, "  in progress  %s\n", inProgress)
 	fmt.Fprintf(&b, "  retention    %s: a key that comes back later is a new operation\n", short(o.retention))

@@ -88,7 +88,7 @@ func (s *testServer) try(method, path, body string, fields ...string) (answer, e
 		r.Header.Add(name, value)
 	}
 	// A connection for each request: what one test leaves on a connection is no other's business.
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(r)
 	if err != nil {
 		return answer{}, err

@@ -134,7 +134,7 @@ func newFakepay(ctx context.Context, db *sql.DB, lang string, s *switches, log *
 	if err != nil {
 		return nil, err
 	}
-	f := &fakeProvider{refuser{lang, newProblemPages(problemDocs(once.KeyPolicy(), fakepayKinds))}, db, store, s}
+	f := &fakeProvider{refuser{language: lang, pages: newProblemPages(problemDocs(once.KeyPolicy(), fakepayKinds), false)}, db, store, s}
 	return traced(f.routes(once), log, f.refuser), nil
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,8 +60,6 @@ func (s *share) Set(text string) error {
 	return nil
 }
 
-func (s *share) UnmarshalJSON(text []byte) error { return s.Set(string(text)) }
-
 // hits draws whether a request is among the share.
 func (s share) hits() bool { return rand.Float64() < float64(s) }
 
@@ -83,8 +83,7 @@ func (s *slowness) Set(text string) error {
 	return nil
 }
 
-func (s slowness) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
-func (s *slowness) UnmarshalText(text []byte) error { return s.Set(string(text)) }
+func (s slowness) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // switches hold the misbehaviour, which may change at any time.
 type switches struct {
@@ -98,24 +97,38 @@ func (s *switches) get() misbehaviour {
 	return s.now
 }
 
-// change changes the members that a JSON object has.
-func (s *switches) change(body io.Reader) (misbehaviour, error) {
+// change changes the members that a JSON object has, or none if one of them is no good.
+func (s *switches) change(body []byte) (misbehaviour, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := s.now
-	d := json.NewDecoder(body)
-	d.DisallowUnknownFields()
-	err := d.Decode(&changed)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the object")
-		}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return s.now, badSwitch("The body must be one JSON object.", "本文は 1 つの JSON オブジェクトでなければなりません。")
 	}
-	if err != nil {
-		return s.now, err
+	changed := s.now
+	shares := map[string]*share{"lose_answers": &changed.LoseAnswers, "fail_after": &changed.FailAfter, "decline": &changed.Decline, "down": &changed.Down}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var slow string
+		switch value := members[name]; {
+		case name == "slow":
+			if json.Unmarshal(value, &slow) != nil || changed.Slow.Set(slow) != nil {
+				return s.now, badSwitch(`"slow" must be a length of time in quotes, from "0s" to "%s".`, `"slow" は引用符で囲んだ "0s" 以上 "%s" 以下の時間でなければなりません。`, short(longestSlow))
+			}
+		case shares[name] == nil:
+			return s.now, badSwitch(`There is no switch "%s".`, `"%s" というスイッチはありません。`, name)
+		case shares[name].Set(string(value)) != nil:
+			return s.now, badSwitch(`"%s" must be a number from 0 to 1.`, `"%s" は 0 以上 1 以下の数でなければなりません。`, name)
+		}
 	}
 	s.now = changed
 	return changed, nil
+}
+
+func badSwitch(en, ja string, args ...any) error {
+	detail := text(en, ja, args...)
+	detail.EN += " Nothing was changed. GET /switches shows all of them."
+	detail.JA += "何も変更していません。GET /switches で一覧を確認できます。"
+	return &badBody{switchInvalid, detail}
 }
 
 func (f *fakeProvider) showSwitches(w http.ResponseWriter, _ *http.Request) {
@@ -123,13 +136,20 @@ func (f *fakeProvider) showSwitches(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (f *fakeProvider) setSwitches(w http.ResponseWriter, r *http.Request) {
-	now, err := f.switches.change(http.MaxBytesReader(w, r.Body, 64<<10))
-	if err != nil {
-		f.refuse(w, r, switchInvalid, text("%[1]v. Nothing was changed. Send some of the members that GET /switches shows.",
-			"%[1]v。何も変更していません。GET /switches にある項目を送ってください。", err))
-		return
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	var now misbehaviour
+	if err == nil {
+		now, err = f.switches.change(body)
 	}
-	writeJSON(w, http.StatusOK, now)
+	bad := new(badBody)
+	switch {
+	case errors.As(err, &bad):
+		f.refuse(w, r, bad.kind, bad.detail)
+	case err != nil:
+		f.refuse(w, r, notJSON, problem.Text{}) // cut off, or no end in sight
+	default:
+		writeJSON(w, http.StatusOK, now)
+	}
 }
 
 // misbehaving makes what requests for charges meet before and behind what is idempotent.

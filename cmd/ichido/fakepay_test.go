@@ -204,9 +204,16 @@ func TestSwitchesThatAreRefused(t *testing.T) {
 	f := servePayments(t)
 	f.do("PUT", "/switches", `{"slow":"1s","down":0.5}`)
 	const want = `{"slow":"1s","lose_answers":0,"fail_after":0,"decline":0,"down":0.5}` + "\n"
-	for _, body := range []string{``, `{`, `[]`, `1`, `{"down":2}`, `{"down":-0.1}`, `{"down":"NaN"}`, `{"down":true}`, `{"up":1}`, `{"slow":1}`,
+	for _, body := range []string{``, `{`, `[]`, `1`, `null`, `{"slow":null}`, `{"down":2}`, `{"down":-0.1}`, `{"down":"NaN"}`, `{"down":true}`, `{"up":1}`, `{"slow":1}`,
 		`{"slow":"-1s"}`, `{"slow":"11m"}`, `{"slow":"soon"}`, `{"decline":0.5,"up":1}`, `{"decline":0.5}x`} {
 		wantProblem(t, f.do("PUT", "/switches", body), 400, "switch-invalid")
+	}
+	wantProblem(t, f.do("PUT", "/switches", `{"down":1}`+strings.Repeat(" ", 64<<10)), 400, "not-json")
+	for body, want := range map[string]string{`{"down":"1"}`: `\"down\" must be a number from 0 to 1. Nothing was changed.`, `{"slow":5}`: `\"slow\" must be`,
+		`{"dwn":1}`: `There is no switch \"dwn\".`, `x`: "must be one JSON object"} {
+		if a := f.do("PUT", "/switches", body); !strings.Contains(a.body, want) {
+			t.Errorf("%s: %s, want one that says %s", body, a.body, want)
+		}
 	}
 	if a := f.do("GET", "/switches", ""); a.status != 200 || a.body != want {
 		t.Errorf("%d %s, want %s", a.status, a.body, want)

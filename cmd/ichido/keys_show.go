@@ -216,10 +216,11 @@ func (s *shown) lines(line func(label, text string)) {
 		line("Request", "kept, so that the operation can be finished without its client")
 	}
 	switch {
-	case e.Asked > 0 && e.Finishes:
-		line("Taken up", strconv.Itoa(e.Asked)+" times, to finish it or to ask a Resolver")
-	case e.Asked > 0:
-		line("Resolver", "asked "+strconv.Itoa(e.Asked)+" times")
+	case e.Asked == 0:
+	case e.Finishes || e.Resumes || e.Rerun: // of what is completed the request has gone
+		line("Taken up", times(e.Asked)+", to finish it or to ask a Resolver")
+	default:
+		line("Resolver", "asked "+times(e.Asked))
 	}
 	kept := moment(e.ExpiresAt)
 	if time.Until(e.ExpiresAt) < 0 && time.Until(e.LeaseUntil) < 0 {
@@ -260,6 +261,13 @@ func (s *shown) answer(line func(label, text string), reveal bool) {
 	default:
 		line("Body", fmt.Sprintf("%d bytes", len(s.body)))
 	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
 }
 
 // harmless escapes in a text what a terminal could take for something else than text.

@@ -533,6 +533,10 @@ func TestWhoRunsAKeyIsShown(t *testing.T) {
 		lines("Run by blue:1", "Attempts 1", "Request kept, so that the operation can be finished without its client")
 		fail(attempt)
 		lines("Last run by blue:1")
+		if _, err := db.store.(ichido.Finisher).Abandoned(t.Context(), ichido.Question{Route: "pay", Limit: 1, Patience: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		lines("Taken up once, to finish it or to ask a Resolver")
 		attempt = claim(8, "green\x1b[31m:2", 2)
 		lines(`Run by "green\x1b[31m:2"`, "Attempts 2 of at most 2",
 			"State in progress; this is its last attempt: when its lease is over, the key is unknown")
@@ -544,6 +548,7 @@ func TestWhoRunsAKeyIsShown(t *testing.T) {
 			t.Errorf("%+v", shown)
 		}
 		keysCommand(t, location, "resolve", "k", "--status", "204", "--reason", "seen")
+		lines("Taken up once, to finish it or to ask a Resolver")
 		shown = shownJSON{}
 		if keysJSON(t, location, &shown, "show", "k"); shown.Finishes || shown.Owner == "" {
 			t.Errorf("%+v", shown)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -27,6 +28,22 @@ type mail struct {
 	Subject string    `json:"subject"`
 	Order   int64     `json:"order"`
 	SentAt  time.Time `json:"sent_at"`
+}
+
+// openMailbox returns the absolute path of a mailbox, and makes the file: an order should not find out that there is none when
+// its card is charged.
+func openMailbox(path string) (absolute string, err error) {
+	var file *os.File
+	if absolute, err = filepath.Abs(path); err == nil {
+		file, err = os.OpenFile(absolute, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return "", fmt.Errorf("the mailbox: %w; name a file that can be written with --mailbox (ICHIDO_MAILBOX)", err)
+	}
+	return absolute, nil
 }
 
 // deliver appends a mail unless one with its key is there. When it returns nil, the mail is on the disk.

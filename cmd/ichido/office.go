@@ -28,11 +28,12 @@ type entry struct {
 
 // An item is what the office sells.
 type item struct {
-	Code   string `json:"code"`
-	NameEN string `json:"name_en"`
-	NameJA string `json:"name_ja"`
-	Price  int64  `json:"price"` // of one, in yen
-	Stock  int32  `json:"stock"` // what is left
+	Code     string `json:"code"`
+	NameEN   string `json:"name_en"`
+	NameJA   string `json:"name_ja"`
+	Price    int64  `json:"price"`    // of one, in yen
+	Stock    int32  `json:"stock"`    // what orders may take
+	Reserved int64  `json:"reserved"` // what all reservations together hold, which may be more than there is
 }
 
 // An order is what a client sends: so many of an item for somebody, to be paid. The card is not kept with it.
@@ -86,8 +87,8 @@ type office interface {
 	insert(ctx context.Context, r reservation) (id int64, err error)
 	// get returns one entry, or errNoEntry.
 	get(ctx context.Context, id int64) (entry, error)
-	// list returns the newest entries whose id is below before, at most limit.
-	list(ctx context.Context, before int64, limit int) ([]entry, error)
+	// list returns the newest entries whose id is below before, at most limit. by, if it is not "", is whose they are.
+	list(ctx context.Context, by string, before int64, limit int) ([]entry, error)
 
 	// items returns all items, by their codes.
 	items(ctx context.Context) ([]item, error)

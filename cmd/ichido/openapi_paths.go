@@ -22,7 +22,8 @@ func (d describer) paths() object {
 	anyJSON := object{"application/json": object{"schema": object{"type": "object"}}}
 	return object{
 		"/reservations": object{
-			"get":  d.secured(list("listReservations", "reservations", "Page")),
+			"get": d.secured(list("listReservations", "reservations", "Page",
+				object{"name": "reserved_by", "in": "query", "description": "Whose; without it all.", "schema": object{"type": "string", "maxLength": maxText}})),
 			"post": d.secured(create()),
 		},
 		"/reservations/{id}": object{"get": d.secured(object{
@@ -81,16 +82,16 @@ func (d describer) paths() object {
 	}
 }
 
-func list(operation, what, page string) object {
+func list(operation, what, page string, filters ...any) object {
 	return object{
 		"operationId": operation,
 		"summary":     "List the " + what + ", the newest first",
-		"parameters": []any{
+		"parameters": append([]any{
 			object{"name": "limit", "in": "query", "description": "How many there are on a page at most.",
 				"schema": object{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
 			object{"name": "cursor", "in": "query", "description": "Where the page begins; follow `next` from page to page.",
 				"schema": object{"type": "integer", "format": "int64", "minimum": 1}},
-		},
+		}, filters...),
 		"responses": responses("200", object{"description": "A page of the list.", "content": content(page)},
 			parameterInvalid, internalFault, databaseUnreachable),
 	}

@@ -25,7 +25,8 @@ func (d describer) components() object {
 		"name_en":     text,
 		"name_ja":     text,
 		"price":       yen,
-		"stock":       object{"type": "integer", "format": "int32", "minimum": 0},
+		"stock":       object{"type": "integer", "format": "int32", "minimum": 0, "description": "What orders may take."},
+		"reserved":    object{"type": "integer", "format": "int64", "minimum": 0, "description": "What all reservations together hold. They are not refused when it is more than the stock."},
 	}
 	fields := func(required []string, optional ...string) object {
 		properties, names := object{}, []any{}
@@ -62,7 +63,7 @@ func (d describer) components() object {
 		"Created":     fields(reserved),
 		"Entry":       fields(append(reserved, "created_at")),
 		"Page":        page("reservations", "Entry"),
-		"Item":        fields([]string{"code", "name_en", "name_ja", "price", "stock"}),
+		"Item":        fields([]string{"code", "name_en", "name_ja", "price", "stock", "reserved"}),
 		"Items":       items,
 		"Order":       order,
 		"Ordered":     fields(append(ordered, "charge")),

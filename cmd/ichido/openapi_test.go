@@ -53,7 +53,7 @@ func (d *testDoc) wantDescribed(t *testing.T, method, path string, a answer) {
 	t.Helper()
 	operation, ok := d.operation(method, path)
 	switch {
-	case a.status == 0: // no answer
+	case a.status == 0, slices.Contains(people, strings.SplitN(path, "?", 2)[0]): // no answer, or no API
 		return
 	case !ok && a.status != 404 && a.status != 405:
 		t.Errorf("%s %s is not described, and got %d", method, path, a.status)
@@ -113,7 +113,8 @@ func TestOpenAPIHasEveryProblem(t *testing.T) {
 	s := serveAPI(t, open(t, t.TempDir()+"/office.db"), serveOptions{token: []string{"shop=0123456789abcdef"}}, nil)
 	body := s.do("GET", "/openapi.json", "").body
 	for _, d := range s.problems() {
-		if d.Code != "method-not-allowed" && !strings.Contains(body, `"type": "/problems/`+d.Code+`"`) {
+		if d.Code != "method-not-allowed" && d.Code != "other-origin" && // which only the form meets
+			!strings.Contains(body, `"type": "/problems/`+d.Code+`"`) {
 			t.Errorf("%s is not described", d.Code)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 )
 
 func (o postgresOffice) items(ctx context.Context) ([]item, error) {
-	rows, err := o.pool.Query(ctx, `SELECT code, name_en, name_ja, price, stock FROM items ORDER BY code`)
+	rows, err := o.pool.Query(ctx, `SELECT code, name_en, name_ja, price, stock, coalesce(reserved, 0)::int8 FROM items
+		LEFT JOIN (SELECT item_code, sum(quantity) AS reserved FROM reservations GROUP BY item_code) r ON item_code = code
+		ORDER BY code`)
 	if err != nil {
 		return nil, postgresError("listing items", err)
 	}

@@ -11,8 +11,10 @@ import (
 
 func (o sqliteOffice) items(ctx context.Context) ([]item, error) {
 	items, err := sqliteRows(ctx, o.db, func(row *sql.Rows) (i item, err error) {
-		return i, row.Scan(&i.Code, &i.NameEN, &i.NameJA, &i.Price, &i.Stock)
-	}, `SELECT code, name_en, name_ja, price, stock FROM items ORDER BY code`)
+		return i, row.Scan(&i.Code, &i.NameEN, &i.NameJA, &i.Price, &i.Stock, &i.Reserved)
+	}, `SELECT code, name_en, name_ja, price, stock, coalesce(reserved, 0) FROM items
+		LEFT JOIN (SELECT item_code, sum(quantity) AS reserved FROM reservations GROUP BY item_code) r ON item_code = code
+		ORDER BY code`)
 	return items, sqliteError("listing items", err)
 }
 

@@ -163,7 +163,7 @@ func TestItemsAreListed(t *testing.T) {
 		if len(all.Items) != 8 || !slices.IsSortedFunc(all.Items, func(a, b item) int { return strings.Compare(a.Code, b.Code) }) {
 			t.Errorf("%+v", all)
 		}
-		want := item{"PJ-001", "Projector", "プロジェクター", 89800, 30}
+		want := item{"PJ-001", "Projector", "プロジェクター", 89800, 30, 0}
 		if !slices.Contains(all.Items, want) {
 			t.Errorf("%+v lacks %+v", all, want)
 		}

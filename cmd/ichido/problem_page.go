@@ -20,8 +20,8 @@ var (
 	//go:embed pages/style.css
 	pageStyle string
 	//go:embed pages/problem.html
-	pageSource   string
-	pageTemplate = template.Must(template.New("problem").Parse(pageSource))
+	problemSource   string
+	problemTemplate = template.Must(template.New("problem").Parse(problemSource))
 )
 
 // pagePolicy lets a page use its own style and nothing else. It has no scripts, forms or pictures.
@@ -69,6 +69,7 @@ type problemPage struct {
 	Title, Code, StatusText string
 	Status                  int
 	Retryable, RetryAfter   bool
+	Office                  bool
 	Meaning, Action         string
 	Rows                    []problemRow
 }
@@ -82,7 +83,8 @@ type problemRow struct {
 // problemPages are the pages by language and code; that of all problems has no code.
 type problemPages map[[2]string]document
 
-func newProblemPages(docs []problemDoc) problemPages {
+// newProblemPages makes the pages. office says that the server has an office and its API, to which they lead.
+func newProblemPages(docs []problemDoc, office bool) problemPages {
 	pages := make(problemPages)
 	for _, lang := range []string{"en", "ja"} {
 		words := make(map[string]string)
@@ -90,7 +92,7 @@ func newProblemPages(docs []problemDoc) problemPages {
 			words[name] = text.In(lang)
 		}
 		all := problemPage{Lang: lang, Other: map[string]string{"en": "ja", "ja": "en"}[lang], Words: words,
-			Style: template.CSS(pageStyle), Title: words["All"]}
+			Style: template.CSS(pageStyle), Title: words["All"], Office: office}
 		for _, d := range docs {
 			p := all
 			p.Title, p.Code, p.Status, p.StatusText = d.title.In(lang), d.Code, d.Status, http.StatusText(d.Status)
@@ -105,7 +107,7 @@ func newProblemPages(docs []problemDoc) problemPages {
 
 func (p problemPage) render() document {
 	var body bytes.Buffer
-	if err := pageTemplate.Execute(&body, p); err != nil { // our own template and types: cannot fail
+	if err := problemTemplate.Execute(&body, p); err != nil { // our own template and types: cannot fail
 		panic(err)
 	}
 	return newDocument("text/html; charset=utf-8", body.Bytes())
@@ -113,20 +115,12 @@ func (p problemPage) render() document {
 
 // problem answers with the page of a problem, or of all, in the language of ?lang= or of the client.
 func (f refuser) problem(w http.ResponseWriter, r *http.Request) {
-	lang := r.URL.Query().Get("lang")
-	if lang != "en" && lang != "ja" {
-		lang = problem.Language(r.Header.Get("Accept-Language"), f.language)
-	}
+	lang := f.languageOf(r)
 	page, ok := f.pages[[2]string{lang, r.PathValue("name")}]
 	if !ok {
 		f.refuse(w, r, noResource, text("There is no problem of this name; /problems/ lists all.", "この名前のエラーはありません。一覧は /problems/ にあります。"))
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Language", lang)
-	h.Add("Vary", "Accept-Language")
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	pageHeader(w.Header(), lang, pagePolicy)
 	page.ServeHTTP(w, r)
 }

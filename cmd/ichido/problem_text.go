@@ -10,6 +10,7 @@ type problemText struct {
 // pageWords are the fixed words of the pages.
 var pageWords = map[string]problem.Text{
 	"Nav":       {EN: "Pages", JA: "ページ"},
+	"Office":    {EN: "The office", JA: "備品の予約"},
 	"All":       {EN: "Problems of this API", JA: "この API のエラー一覧"},
 	"Other":     {EN: "日本語", JA: "English"}, // the other language, in itself
 	"Problem":   {EN: "Problem", JA: "エラー"},
@@ -290,6 +291,13 @@ var problemTexts = map[string]problemText{
 		problem.Text{
 			EN: "Send JSON, with Content-Type: application/json. The same key may be used.",
 			JA: "JSON を Content-Type: application/json を付けて送ってください。同じキーを使えます。"}},
+	"other-origin": {
+		problem.Text{
+			EN: "The browser says that a form of another site was sent here. Such a form could book in the name of whoever looks at it, so it is refused. Nothing was done.",
+			JA: "ブラウザーによると、別のサイトのフォームから送信されています。見た人の知らないうちに予約されるおそれがあるため、受け付けません。何も実行していません。"},
+		problem.Text{
+			EN: "Send the form from the page of this server. A program sends JSON to the API, which is not concerned.",
+			JA: "このサーバーのページにあるフォームから送ってください。プログラムからは API に JSON を送ってください(この制限はありません)。"}},
 	"internal-fault": {
 		problem.Text{
 			EN: "The server failed while handling the request. Of a reservation nothing was left; what was done of an order is kept, and is not done twice.",

@@ -70,6 +70,13 @@ var (
 		title: problem.Text{
 			EN: "There is no such order",
 			JA: "この注文はありません"}}
+	otherOrigin = &kind{code: "other-origin", status: http.StatusForbidden,
+		title: problem.Text{
+			EN: "The form was sent from another site",
+			JA: "別のサイトから送信されたフォームです"},
+		detail: problem.Text{
+			EN: "Nothing was done. Send the form from the page itself.",
+			JA: "何も実行していません。このサイトのページから送信してください。"}}
 	methodNotAllowed = &kind{code: "method-not-allowed", status: http.StatusMethodNotAllowed,
 		title: problem.Text{
 			EN: "This path does not have this method",
@@ -142,7 +149,7 @@ var fakepayKinds = []*kind{
 
 // kinds are all that the API has.
 var kinds = []*kind{
-	notJSON, memberInvalid, itemUnknown, parameterInvalid, tokenRequired, cardDeclined, noResource, noReservation, noOrder,
+	notJSON, memberInvalid, itemUnknown, parameterInvalid, tokenRequired, cardDeclined, otherOrigin, noResource, noReservation, noOrder,
 	methodNotAllowed, outOfStock, mediaTypeUnsupported, internalFault, databaseUnreachable, paymentUnavailable,
 }
 
@@ -155,6 +162,13 @@ func text(en, ja string, args ...any) problem.Text {
 type refuser struct {
 	language string
 	pages    problemPages
+	people   bool // they are answered with pages
+}
+
+// toPeople returns a refuser that answers with pages.
+func (f refuser) toPeople() refuser {
+	f.people = true
+	return f
 }
 
 // refuse answers with a problem. detail, if it is not empty, replaces the kind's own. That of a fault of ours names the
@@ -178,6 +192,10 @@ func (f refuser) refuse(w http.ResponseWriter, r *http.Request, k *kind, detail 
 	w.Header().Add("Link", "<"+p.Type+`>; rel="describedby"; type="text/html"`)
 	if k.retryAfter != "" {
 		w.Header().Set("Retry-After", k.retryAfter)
+	}
+	if f.people {
+		f.notice(w, r, p)
+		return
 	}
 	problem.Write(w, p, language)
 }

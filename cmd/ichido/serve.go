@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -50,10 +49,13 @@ puts a mail into a file. A process may die anywhere in between: the same request
 last step, and so does any server on the same database by itself (--finish-every). "ichido fakepay" is a provider to try.
 GET /orders and GET /orders/{id} show how far orders have got.
 
+In a browser, / is the office for people, in English and Japanese: a form that books, also without JavaScript, an order to
+watch, and a bad network to try with and without keys. /docs shows the API, /problems/ its problems.
+
 It describes itself at /openapi.json and /.well-known/idempotency, and its problems at /problems/.
 
-With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the name of
-the token: the secret can be replaced, and retries still get the first answer. Without tokens all clients are one.
+With tokens, reservations and orders are made and read with "Authorization: Bearer SECRET" only, and a key belongs to the
+name of the token: the secret can be replaced, and retries still get the first answer. Without tokens all clients are one.
 
 It prints on standard output where it listens, where the data is, and commands to try; faults go to standard error.
 SIGINT or SIGTERM lets running requests finish, orders for 5 s: those that need longer are handed back, and go on when
@@ -137,6 +139,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if _, err := parseTokens(o.token); err != nil {
 		return err
 	}
+	if o.lease < shortestLease {
+		return usageError(fmt.Errorf("--lease (ICHIDO_LEASE): it is %s; it must be at least %s", short(o.lease), short(shortestLease)))
+	}
 	db, err := openDatabase(ctx, o.location, sqliteCreate)
 	if err != nil {
 		return err
@@ -145,7 +150,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if err := db.prepare(ctx); err != nil {
 		return err
 	}
-	if o.mailbox, err = filepath.Abs(o.mailbox); err != nil {
+	if o.mailbox, err = openMailbox(o.mailbox); err != nil {
 		return err
 	}
 	service, err := newService(ctx, db, o, pause(o.work), log)
@@ -212,12 +217,22 @@ func newService(ctx context.Context, db *database, o serveOptions, work func(con
 	if err != nil {
 		return nil, err
 	}
-	a := &api{
-		refuser: refuser{o.lang, newProblemPages(problemDocs(orders.KeyPolicy(), kinds))},
-		office:  db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
-		openAPI: newDocument("application/json", openAPI),
+	docs := problemDocs(orders.KeyPolicy(), kinds)
+	description, err := parseOpenDoc(openAPI, docs)
+	if err != nil {
+		return nil, err
 	}
-	return &service{traced(a.routes(once, orders), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
+	problems := refuser{language: o.lang, pages: newProblemPages(docs, true)}
+	a := &api{
+		refuser: problems, people: problems.toPeople(),
+		office: db.office, store: db.store, work: work, tokens: known, provider: pay, mailbox: &mailbox{path: o.mailbox},
+		openAPI: newDocument("application/json", openAPI), description: description,
+	}
+	forms, err := once.With(a.bookConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &service{traced(a.routes(once, orders, forms), log, a.refuser), orders, tracedAgain(http.HandlerFunc(a.placeOrder), log), log}, nil
 }
 
 // secretOfSteps returns the secret from which the keys of steps are derived.
@@ -241,6 +256,9 @@ func orderKey(secret []byte) []byte {
 	}
 	return key
 }
+
+// shortestLease is the shortest that the library takes.
+const shortestLease = 100 * time.Millisecond
 
 // orderGrace is how long orders may go on when the server is being stopped.
 const orderGrace = 5 * time.Second

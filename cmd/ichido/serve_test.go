@@ -106,7 +106,7 @@ func TestTwoServersMakeOneSchema(t *testing.T) {
 		started := make(chan *process, 4)
 		for range cap(started) {
 			go func() {
-				p, err := startServe(exec.Command(program, "serve", "--addr", "localhost:0", "--db", location))
+				p, err := startServe(exec.Command(program, "serve", "--addr", "localhost:0", "--db", location, "--mailbox", filepath.Join(t.TempDir(), "mails")))
 				if err != nil {
 					t.Error(err)
 				}

@@ -13,19 +13,20 @@ type document struct {
 	contentType string
 	body        []byte
 	tag         string
+	cache       string // Cache-Control
 }
 
 func newDocument(contentType string, body []byte) document {
 	sum := sha256.Sum256(body)
-	return document{contentType, body, `"` + hex.EncodeToString(sum[:16]) + `"`}
+	return document{contentType, body, `"` + hex.EncodeToString(sum[:16]) + `"`, "public, max-age=300"}
 }
 
-// ServeHTTP answers with the document, or with 304 if the client has it. Caches ask again after five minutes: another
-// release, or other flags, may have another one.
+// ServeHTTP answers with the document, or with 304 if the client has it. By default caches ask again after five minutes:
+// another release, or other flags, may have another one.
 func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", d.contentType)
-	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("Cache-Control", d.cache)
 	h.Set("ETag", d.tag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.body))
 }

@@ -21,8 +21,14 @@ var shared struct {
 	err    error
 }
 
+// cleanups run when all tests have.
+var cleanups []func()
+
 func TestMain(m *testing.M) {
 	code := m.Run()
+	for _, clean := range cleanups {
+		clean()
+	}
 	if shared.cancel != nil {
 		shared.cancel()
 	}

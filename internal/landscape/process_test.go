@@ -80,10 +80,11 @@ func startIchido(t *testing.T) (url string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(program, "serve", "--addr", "localhost:0", "--db", filepath.Join(t.TempDir(), "ichido.db"), "--work", work.String(),
-		"--token", "a="+token("a")+",b="+token("b"))
+	dir := t.TempDir()
+	cmd := exec.Command(program, "serve", "--addr", "localhost:0", "--db", filepath.Join(dir, "ichido.db"), "--mailbox", filepath.Join(dir, "mailbox.jsonl"),
+		"--work", work.String(), "--token", "a="+token("a")+",b="+token("b"))
 	return start(t, cmd, func(line string) (string, bool) {
-		_, url, ok := strings.Cut(line, " serves reservations at ")
+		_, url, ok := strings.Cut(line, " serves reservations and orders at ")
 		return url, ok
 	})
 }
