@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A contest is the variants that are compared on each engine, and what is aimed at.
@@ -63,7 +64,7 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 		return nil, err
 	}
 	o.talk.say("%s: counting", db.name())
-	if c.Requests, err = countRequests(ctx, db, between.variants); err != nil {
+	if c.Requests, err = countRequests(ctx, o, db, between.variants); err != nil {
 		return nil, err
 	}
 	h, err := db.open(ctx, poolSize, nil)
@@ -79,9 +80,16 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	variants = slices.DeleteFunc(variants, func(s series) bool {
+		if !s.untimed {
+			names = append(names, s.name)
+		}
 		return s.untimed || o.only != nil && !slices.Contains(o.only, s.name)
 	})
+	if len(variants) == 0 {
+		return nil, fmt.Errorf("--only names none of the variants, which are %s", strings.Join(names, ", "))
+	}
 	for _, clients := range o.clients {
 		got, err := alternate(ctx, o, clients, variants)
 		if err != nil {
@@ -113,11 +121,19 @@ func transactionAims(_ string, clients int) []aim {
 // counted is how many requests are counted of a series that does not say it.
 const counted = 1000
 
+// counts is how many requests are counted where it is usually so many.
+func (o *options) counts(usual int) int {
+	if o.quick {
+		return usual / 5
+	}
+	return usual
+}
+
 // uncounted is how many requests go before those that are counted: statements are prepared, tables are not empty.
 func uncounted(counted int) int { return counted / 5 }
 
 // countRequests counts what single requests cost.
-func countRequests(ctx context.Context, db database, choose func(*api) ([]series, error)) ([]Request, error) {
+func countRequests(ctx context.Context, o *options, db database, choose func(*api) ([]series, error)) ([]Request, error) {
 	c := new(counter)
 	h, err := db.open(ctx, 1, c)
 	if err != nil {
@@ -134,7 +150,7 @@ func countRequests(ctx context.Context, db database, choose func(*api) ([]series
 	}
 	var out []Request
 	for _, s := range all {
-		r, err := countOne(ctx, db, c, s)
+		r, err := countOne(ctx, o, db, c, s)
 		if err != nil {
 			return nil, fmt.Errorf("counting %s: %w", s.name, err)
 		}
@@ -157,13 +173,13 @@ func aimAt(requests []Request, aims map[string]float64) {
 	}
 }
 
-func countOne(ctx context.Context, db database, c *counter, s series) (r Request, err error) {
+func countOne(ctx context.Context, o *options, db database, c *counter, s series) (r Request, err error) {
 	do, end, err := s.worker()
 	if err != nil {
 		return r, err
 	}
 	defer end()
-	n := cmp.Or(s.counted, counted)
+	n := o.counts(cmp.Or(s.counted, counted))
 	for range uncounted(n) {
 		if err := do(); err != nil {
 			return r, err

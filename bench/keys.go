@@ -41,7 +41,7 @@ func measureKeys(ctx context.Context, o *options) (*Keys, error) {
 		first := func(a *api) ([]series, error) {
 			return []series{a.series(name, "/ichido", false, newKey)}, nil
 		}
-		counts, err := countRequests(ctx, db, first)
+		counts, err := countRequests(ctx, o, db, first)
 		if err != nil {
 			return nil, err
 		}

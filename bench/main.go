@@ -26,8 +26,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
+
+// allEngines is what --db may name.
+var allEngines = []string{"postgres", "sqlite", "memory"}
 
 type options struct {
 	runs          []run
@@ -60,7 +64,7 @@ func parseOptions(args []string) (*options, error) {
 		flags.BoolVar(&chosen[i], r.name, false, "run: "+r.about)
 	}
 	flags.BoolVar(&o.all, "all", false, "run all of these but --schema-variants (README.md says for how long)")
-	engines := flags.String("db", "postgres,sqlite,memory", "what to run on")
+	engines := flags.String("db", strings.Join(allEngines, ","), "what to run on")
 	only := flags.String("only", "", "the variants to run, for profiles (default all)")
 	clients := flags.String("clients", "", "numbers of clients (each run has its own default)")
 	keys := flags.String("keys", "", "how many stored keys; alone, and with several numbers, it stands for --stored-keys")
@@ -82,6 +86,11 @@ func parseOptions(args []string) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	o.engines = strings.Split(*engines, ",")
+	for _, e := range o.engines {
+		if !slices.Contains(allEngines, e) {
+			return nil, fmt.Errorf("--db: %q is none of %s", e, strings.Join(allEngines, ", "))
+		}
+	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
@@ -170,7 +179,7 @@ func main() {
 		return
 	}
 	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		o.talk = newProgress(os.Stderr)
 		err = execute(ctx, o, os.Stdout)
 		stop()
@@ -188,18 +197,55 @@ func execute(ctx context.Context, o *options, out io.Writer) error {
 			return err
 		}
 	}
-	if len(o.runs) > 0 {
-		stop, err := profile(o.profile)
-		if err != nil {
-			return err
-		}
-		err = report.measure(ctx, o)
-		stop()
-		if err != nil {
+	if len(o.runs) == 0 {
+		return report.write(o, out)
+	}
+	for _, file := range []string{o.json, o.html, o.markdown} { // not only after measuring for an hour
+		if err := writable(file); err != nil {
 			return err
 		}
 	}
-	return report.write(o, out)
+	stop, err := profile(o.profile)
+	if err != nil {
+		return err
+	}
+	done, err := report.measure(ctx, o)
+	stop()
+	if done == 0 {
+		return err
+	}
+	if e := report.write(o, out); err == nil || e != nil {
+		return errors.Join(err, e)
+	}
+	return fmt.Errorf("%w\n%s", err, o.rest(done))
+}
+
+// writable returns an error if a file, unless it is "", cannot be written. It leaves it as it is.
+func writable(file string) error {
+	if file == "" {
+		return nil
+	}
+	_, missing := os.Stat(file)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil || missing == nil {
+		return err
+	}
+	return os.Remove(file)
+}
+
+// rest says how to go on after so many runs.
+func (o *options) rest(done int) string {
+	if o.json == "" {
+		return fmt.Sprintf("%d of %d runs are in the report; with --json, --from could add the others", done, len(o.runs))
+	}
+	line := "go run ./bench --from " + o.json + " --json " + o.json
+	for _, r := range o.runs[done:] {
+		line += " --" + r.name
+	}
+	return fmt.Sprintf("%d of %d runs are in the report; this adds the others:\n  %s", done, len(o.runs), strings.Join(append([]string{line}, o.args...), " "))
 }
 
 // read takes over a report that was written before.
@@ -255,23 +301,26 @@ func profile(file string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, pprof.StartCPUProfile(f)
 }
 
-// measure makes the runs that the options ask for.
-func (r *Report) measure(ctx context.Context, o *options) error {
+// measure makes the runs that the options ask for, and returns how many of them are done. What the report had of the one
+// that failed stays.
+func (r *Report) measure(ctx context.Context, o *options) (done int, err error) {
+	defer o.talk.end()
 	machine := thisMachine()
 	if len(r.Runs) > 0 && !reflect.DeepEqual(r.Machine, machine) {
-		return fmt.Errorf("--from: one report is of one machine and of the same versions: that one is of %+v, and this is %+v", r.Machine, machine)
+		return 0, fmt.Errorf("--from: one report is of one machine and of the same versions: that one is of %+v, and this is %+v", r.Machine, machine)
 	}
 	r.Machine = machine
 	for i, one := range o.runs {
 		o.talk.title("%d of %d, %s", i+1, len(o.runs), one.name)
-		done := Done{Name: one.name, Time: time.Now().UTC().Truncate(time.Second), LoadAverage: loadAverage(), CommandLine: o.commandLine(one)}
+		this := Done{Name: one.name, Time: time.Now().UTC().Truncate(time.Second), LoadAverage: loadAverage(), CommandLine: o.commandLine(one)}
 		began := time.Now()
-		if err := one.measure(ctx, o.of(one), r); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
+		next := *r
+		if err := one.measure(ctx, o.of(one), &next); err != nil {
+			return i, fmt.Errorf("%s: %w", one.name, err)
 		}
-		done.Seconds = time.Since(began).Seconds()
-		r.Runs = append(slices.DeleteFunc(r.Runs, func(d Done) bool { return d.Name == one.name }), done)
+		this.Seconds = time.Since(began).Seconds()
+		next.Runs = append(slices.DeleteFunc(slices.Clone(r.Runs), func(d Done) bool { return d.Name == one.name }), this)
+		*r = next
 	}
-	o.talk.end()
-	return nil
+	return len(o.runs), nil
 }

@@ -60,7 +60,7 @@ func measureSchemas(ctx context.Context, o *options) (*Schemas, error) {
 	}
 	for i, s := range schemas {
 		o.talk.say("%s: counting", s.name)
-		cost, err := countOne(ctx, db, new(counter), all[i])
+		cost, err := countOne(ctx, o, db, new(counter), all[i])
 		if err != nil {
 			return nil, err
 		}

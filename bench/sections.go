@@ -17,6 +17,9 @@ func (r *Report) document() *document {
 		cmp.Or(factsLine(m.Modules), "versions unknown"),
 		"Medians over the rounds, and (least–most)",
 	}}
+	if slices.ContainsFunc(r.Runs, func(d Done) bool { return slices.Contains(strings.Fields(d.CommandLine), "--quick") }) {
+		d.Facts = append(d.Facts, "Runs with --quick (How it was made): too short for any time or ratio to mean anything")
+	}
 	add := func(s section) { d.Sections = append(d.Sections, s) }
 	for _, c := range r.Comparisons {
 		add(c.section(c.Engine+", transaction mode", aboutTransactions))

@@ -11,7 +11,9 @@ import (
 )
 
 // steps are the variants in lease mode with steps.
-var steps = contest{(*api).stepVariants, stepAims}
+func steps(o *options) contest {
+	return contest{func(a *api) ([]series, error) { return a.stepVariants(o.counts(countedSteps)) }, stepAims}
+}
 
 func stepAims(string, int) []aim {
 	return []aim{{of: "1 step", to: "0 steps"}, {of: "5 steps", to: "0 steps"}, {of: "1 TxStep", to: "0 steps"}}
@@ -23,7 +25,7 @@ var stepRoundTrips = map[string]float64{"0 steps": 2, "20 steps resumed": 3}
 
 // measureSteps compares operations of some steps with those of none.
 func measureSteps(ctx context.Context, o *options) ([]Comparison, error) {
-	all, err := compareEngines(ctx, o, steps)
+	all, err := compareEngines(ctx, o, steps(o))
 	for i := range all {
 		c := &all[i]
 		if c.Parts = partsOf(c.Requests); c.Engine != "postgres" {
@@ -54,8 +56,8 @@ func difference(name string, a, b Request, parts float64) Request {
 	}
 }
 
-// stepVariants are the series that are compared in lease mode with steps.
-func (a *api) stepVariants() ([]series, error) {
+// stepVariants are the series that are compared in lease mode with steps, of which so many requests are counted.
+func (a *api) stepVariants(counted int) ([]series, error) {
 	all := []series{
 		a.series("plain", "/plain", false, newKey),
 		a.series("0 steps", "/steps/0", false, newKey),
@@ -63,7 +65,7 @@ func (a *api) stepVariants() ([]series, error) {
 		a.series("5 steps", "/steps/5", false, newKey),
 		a.series("20 steps", "/steps/20", false, newKey),
 		a.series("1 TxStep", "/txstep", false, newKey),
-		a.resumed(),
+		a.resumed(counted),
 	}
 	for i := range all {
 		all[i].counted = countedSteps
@@ -75,11 +77,11 @@ func (a *api) stepVariants() ([]series, error) {
 const countedSteps = 200
 
 // resumed is the series of requests whose operations were abandoned before, when all of their steps were kept.
-func (a *api) resumed() series {
+func (a *api) resumed(counted int) series {
 	const path = "/resumed"
 	s := series{name: "20 steps resumed", untimed: true}
 	s.worker = func() (func() error, func(), error) {
-		keys, err := a.abandon(path, countedSteps+uncounted(countedSteps))
+		keys, err := a.abandon(path, counted+uncounted(counted))
 		if err != nil {
 			return nil, nil, err
 		}

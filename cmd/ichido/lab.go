@@ -40,7 +40,7 @@ sent to the database, and prints a table, some surprises, and what to choose whe
 It works on a temporary SQLite file, or with --db in a schema of its own, ichido_lab_…, on PostgreSQL, whose user must be
 allowed to create one. Both are removed at the end, also by SIGINT.
 
-With --json it prints {"database":"…","runs":5,"results":[…],"surprises":[…]}; with --explain too, each result has the
+With --json it prints {"database":"…","runs":5,"schemas":[…],"results":[…],"surprises":[…]}; with --explain too, each result has the
 requests and statements of a run as "log".
 
 ` + exitCodes,
@@ -90,9 +90,16 @@ func runLab(ctx context.Context, o labOptions, stdout, stderr io.Writer) error {
 	if isTerminal(stderr) {
 		options.Progress = func(way, scenario string) { fmt.Fprintf(stderr, "%s: %s\n", way, scenario) }
 	}
+	if o.html != "" {
+		if err := writable(o.html); err != nil { // before the work is done
+			return err
+		}
+	}
 	report, err := lab.Run(ctx, options)
 	switch {
-	case ctx.Err() != nil && report == nil:
+	case errors.Is(err, lab.ErrLeft):
+		return err
+	case err != nil && ctx.Err() != nil:
 		return errors.New("stopped; what the lab made is removed")
 	case err != nil:
 		return err
@@ -159,6 +166,19 @@ func labServer(ctx context.Context) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, self, "lab-server")
 	cmd.Args[0] = "ichido"
 	return cmd
+}
+
+// writable returns an error if a file cannot be written. It leaves it as it is.
+func writable(path string) error {
+	_, missing := os.Stat(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	if err := file.Close(); err != nil || missing == nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 func writePage(path string, report *lab.Report, language string) error {

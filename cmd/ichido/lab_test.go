@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +165,49 @@ func labSchemas(t *testing.T, location string) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestLabSaysWhatIsMissing before it makes anything.
+func TestLabSaysWhatIsMissing(t *testing.T) {
+	location := pgtest.Shared(t).NewDatabase(t)
+	conn, err := pgx.Connect(t.Context(), location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	const role = "lab_without_create"
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := conn.Exec(context.Background(), "DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	}()
+	at, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User(role)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--db", at.String()}, "GRANT CREATE ON DATABASE \"" + strings.TrimPrefix(at.Path, "/") + "\" TO \"" + role + "\""},
+		{[]string{"--db", filepath.Join(dir, "lab.db"), "--html", filepath.Join(dir, "no", "lab.html")}, "--html: "},
+		{[]string{"--db", filepath.Join(dir, "no", "lab.db"), "--html", filepath.Join(dir, "lab.html")}, "making the SQLite file"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"lab"}, c.flags...), &stdout, &stderr)
+		if code != 1 || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+			t.Errorf("%v: exit code %d, %s, want %s", c.flags, code, stderr.String(), c.want)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+	noSchema(t, location)
 }
 
 // TestLabIsInterrupted stops the program by a signal when its schema, or its file, is there.

@@ -70,7 +70,11 @@ type lab struct {
 	db      database
 }
 
-// Run tries what the options say. Whatever it made is removed when it returns, also because ctx ended.
+// ErrLeft is in an error of [Run] if something that it made could not be removed.
+var ErrLeft = errors.New("not all that the lab made is removed")
+
+// Run tries what the options say. Whatever it made is removed when it returns, also because ctx ended, unless the error is
+// [ErrLeft].
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Runs == 0 {
 		o.Runs = 5
@@ -92,7 +96,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		if e := l.db.drop(dropping); e != nil {
-			err = errors.Join(err, fmt.Errorf("removing what the lab made: %w", e))
+			err = errors.Join(err, fmt.Errorf("%w: %w", ErrLeft, e))
 		}
 	}()
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +169,76 @@ func TestLabLeavesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("files left: %v (%v)", left, err)
+	}
+}
+
+// TestLabLeavesNoHalfMadeSchema stops labs when the statement that makes their schema is on its way.
+func TestLabLeavesNoHalfMadeSchema(t *testing.T) {
+	direct := pgtest.Shared(t).NewDatabase(t)
+	config, err := pgx.ParseConfig(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	proxy := pgtest.NewProxy(t, direct)
+	for range 10 {
+		proxy.Reset()
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for ctx.Err() == nil {
+				if slices.ContainsFunc(proxy.Statements(), func(sql string) bool { return strings.HasPrefix(sql, "CREATE SCHEMA") }) {
+					cancel()
+				}
+				runtime.Gosched()
+			}
+		})
+		if _, err := Run(ctx, Options{Postgres: proxy.URL(config.Database), Runs: 1, Only: []string{"nothing", "twice"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		cancel()
+		watching.Wait()
+	}
+	var left int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'ichido%'").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d schemas are left (%v)", left, err)
+	}
+}
+
+// TestLabTellsWhatIsLeft puts a directory where the lab's file is to be removed, and stops it.
+func TestLabTellsWhatIsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{SQLitePath: path, SQLiteDSN: "file:" + path, Runs: 1, Only: []string{"nothing", "twice"}}
+	o.Progress = func(string, string) {
+		check(t, errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o755)))
+		cancel()
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, ErrLeft) || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPartsOfAReport shows that a report of a few ways, on SQLite, says nothing of what it does not have.
+func TestPartsOfAReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.db")
+	report, err := Run(t.Context(), Options{SQLitePath: path, SQLiteDSN: "file:" + path, Runs: 1, Only: []string{"nothing", "twice"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lang, not := range map[string][]string{"en": {"here on PostgreSQL", "Surprises", "connections", "five", "UPSERT |"}, "ja": {"ここでは PostgreSQL", "意外なこと", "接続です"}} {
+		var b strings.Builder
+		check(t, report.WriteMarkdown(&b, lang))
+		for _, words := range not {
+			if strings.Contains(b.String(), words) {
+				t.Errorf("it says %q:\n%s", words, b.String())
+			}
+		}
 	}
 }
 

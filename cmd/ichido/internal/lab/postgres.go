@@ -34,10 +34,17 @@ func newPostgres(ctx context.Context, url string) (*postgres, error) {
 	}
 	err = p.control.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1)").Scan(&p.version)
 	if err == nil {
-		err = p.exec(ctx, "CREATE SCHEMA "+p.at.Schema)
+		// Not given up in the middle: nobody would know whether the schema is there.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		err = p.exec(bounded, "CREATE SCHEMA "+p.at.Schema)
 	}
 	if err != nil {
 		p.control.Close()
+		if pgCode(err) == "42501" {
+			err = fmt.Errorf("%w; the lab needs GRANT CREATE ON DATABASE %s TO %s, or the URL of another role", err,
+				pgx.Identifier{config.ConnConfig.Database}.Sanitize(), pgx.Identifier{config.ConnConfig.User}.Sanitize())
+		}
 		return nil, fmt.Errorf("making a schema on PostgreSQL: %w", err)
 	}
 	return p, nil

@@ -96,7 +96,7 @@ func indent(s string) string {
 func (r *Report) WriteMarkdown(w io.Writer, lang string) error {
 	v := r.in(lang)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n%s\n\n%s %s\n", v.say("title"), v.say("others"), v.say("intro"), v.measured(), v.say("generated"))
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n%s\n\n%s %s\n", v.say("title"), v.say("others"), v.say("intro"), v.measured(), v.generated())
 
 	fmt.Fprintf(&b, "\n## %s\n\n", v.say("ways"))
 	for _, id := range v.ways() {
@@ -138,7 +138,9 @@ func (r *Report) WriteMarkdown(w io.Writer, lang string) error {
 	}
 	fmt.Fprintf(&b, "\n%s\n", v.say("legend"))
 
-	fmt.Fprintf(&b, "\n## %s\n\n%s\n", v.say("surprises"), v.say("session"))
+	if len(r.Surprises) > 0 {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", v.say("surprises"), v.say("session"))
+	}
 	for _, s := range r.Surprises {
 		title, story := v.surprise(s.ID)
 		fmt.Fprintf(&b, "\n### %s\n\n```\n%s```\n\n%s\n", title, s.transcript(), story)

@@ -104,6 +104,13 @@ var scripts = []script{
 		"A COMMIT",
 		"A SELECT (SELECT sum(quantity) FROM reserved) AS reserved, 10 - quantity AS taken_from_stock FROM stock",
 	}},
+	{id: "late", common: []string{
+		"A CREATE TABLE settings (name text PRIMARY KEY, value text)",
+		"A INSERT INTO settings VALUES ('theme', 'dark') ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		"B INSERT INTO settings VALUES ('theme', 'light') ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		"A INSERT INTO settings VALUES ('theme', 'dark') ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		"A SELECT value FROM settings WHERE name = 'theme'",
+	}},
 	{id: "strangers", common: []string{
 		"A CREATE TABLE versions (item text PRIMARY KEY, version integer)",
 		"A INSERT INTO versions VALUES ('chair', 1)",

@@ -59,7 +59,15 @@ func (v *view) say(word string) string { return words[word].In(v.lang) }
 
 func (v *view) measured() string { return fmt.Sprintf(v.say("measured"), v.Database, v.Runs) }
 
-// words of a scenario that are counted as rows: an edit makes none.
+// generated says what wrote the page, and what the other database is.
+func (v *view) generated() string {
+	if v.onSQLite() {
+		return v.say("generated-lite")
+	}
+	return v.say("generated-pg")
+}
+
+// counted is how many rows were made: an edit makes none.
 func (r row) counted() string {
 	if r.Scenario == "edit" {
 		return "–"
@@ -167,7 +175,7 @@ func (s Surprise) transcript() string {
 	return b.String()
 }
 
-// legendOf explains the marks.
+// marks explains the marks.
 func (v *view) marks() string {
 	var parts []string
 	for _, verdict := range []string{"right", "told", "wrong", ""} {
