@@ -119,7 +119,10 @@ export class OperationError extends Error {
   readonly operation: string | undefined;
   readonly attempts: number;
 }
-/** The operation certainly did not take effect. */
+/**
+ * The operation certainly did not take effect. That nothing could be reached tells so in Node only, and with the redirect
+ * "manual" or "error" only: else it may be the result, to which a redirection led, that cannot be reached.
+ */
 export class NotDoneError extends OperationError {}
 /**
  * It is not known whether the operation took effect. It is to go on under its key, by fetch() with the same request or by

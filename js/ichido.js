@@ -12,6 +12,9 @@ const defaults = {
 // Opening a database can hang, and no request may wait for that.
 const STORE_TIMEOUT = 3000;
 
+// How far a clock may be set back, in milliseconds, before the age of what is kept means nothing.
+const CLOCK_SLACK = 300_000;
+
 // Fields that are kept with a request. Others may be secrets, or good for one page only: resume() takes them anew.
 const KEPT_FIELDS = ['accept', 'accept-language', 'content-type'];
 
@@ -132,16 +135,31 @@ class Operation {
     let entry;
     try {
       entry = await this.#claim(request);
-      return await alone(this.#slot, stop.signal, () => this.#observe('queued'), async () => {
-        // The tab that went first may have removed the entry with its answer, and this one has none yet.
-        await this.#keeper.claim(entry, report);
-        return this.#send(request, stop);
-      });
+      const queued = () => {
+        this.#open = true; // the other tab may be sending under this one's key
+        this.#observe('queued');
+      };
+      return await alone(this.#slot, stop.signal, queued, () => this.#sendKept(entry, request, stop));
     } catch (error) {
-      throw error instanceof OperationError ? error : this.#failure(error);
+      if (error instanceof OperationError) throw error;
+      const failure = this.#failure(error);
+      if (entry && this.outcome === 'not done') await this.#keeper.remove(entry.name, entry.key, report);
+      throw failure;
     } finally {
       stop.end();
-      if (entry && this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, report);
+    }
+  }
+
+  // Ends before another tab begins, which keeps the entry again until it has an answer too.
+  async #sendKept(entry, request, stop) {
+    const report = this.#options.onstorage;
+    await this.#keeper.claim(entry, report); // the tab that went first may have removed it with its answer
+    try {
+      return await this.#send(request, stop);
+    } catch (error) {
+      throw this.#failure(error);
+    } finally {
+      if (this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, report);
     }
   }
 
@@ -161,7 +179,8 @@ class Operation {
     }
     this.#started ??= now;
     this.#digest = digest;
-    if (now - this.#started >= retention) {
+    const age = now - this.#started;
+    if (age >= retention || age < -CLOCK_SLACK) { // begun in the future: the clock was set, and tells no age
       this.outcome = 'unknown';
       throw new UnknownError('the server may have forgotten its key, and do it twice; find out what became of it, then discard()', this);
     }
@@ -182,7 +201,8 @@ class Operation {
         [verdict, final] = this.#judge(response, problemOf(response, body));
       } catch (e) {
         error = e;
-        verdict = !stop.signal.aborted && unsent(e) ? 'try again' : 'uncertain';
+        // After a redirection, it would be the result that cannot be reached.
+        verdict = !stop.signal.aborted && ['manual', 'error'].includes(request.init.redirect) && unsent(e) ? 'try again' : 'uncertain';
       }
       const wait = final || stop.signal.aborted || !AGAIN.includes(verdict) ? -1 : this.#wait(response, stop);
       if (OPEN.includes(verdict)) this.#open = true;
@@ -201,9 +221,13 @@ class Operation {
     const limit = deadline(stop.signal, attemptTimeout);
     try {
       const body = request.body.byteLength ? request.body : undefined;
-      const response = await fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal });
-      // An answer whose body breaks off is lost, as much as one that never came.
-      return [response, await response.clone().arrayBuffer()];
+      const send = async () => {
+        const response = await fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal });
+        // An answer whose body breaks off is lost, as much as one that never came.
+        return [response, await response.clone().arrayBuffer()];
+      };
+      // A fetch of the page's own may not look at the signal.
+      return await Promise.race([send(), aborted(limit.signal)]);
     } finally {
       limit.end();
     }
@@ -567,12 +591,10 @@ const aborted = (signal) => new Promise((_, reject) => {
 });
 
 async function sleep(time, signal) {
-  let timer;
-  try {
-    await Promise.race([new Promise((resolve) => (timer = setTimeout(resolve, time))), aborted(signal)]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const limit = deadline(signal, time);
+  await aborted(limit.signal).catch(() => {});
+  limit.end();
+  signal.throwIfAborted();
 }
 
 // Calls a hook of the page. Its errors are not the operation's.

@@ -71,7 +71,7 @@ var officeWords = map[string]problem.Text{
 	"NetGo":      {EN: "Book once, both ways", JA: "両方で 1 回予約する"},
 	"Without":    {EN: "Without a key", JA: "キーなし"},
 	"With":       {EN: "With a key", JA: "キーあり"},
-	"ForOne":     {EN: "bookings for one click", JA: "件の予約(クリック 1 回)"},
+	"ForOne":     {EN: "booked by one click", JA: "件の予約(クリック 1 回)"},
 
 	"OrderTitle": {EN: "Order supplies", JA: "備品を注文する"},
 	"OrderLead":  {EN: "An order takes stock, charges a card and sends a mail, each once. Kill the server while it goes on, start it again, and the order goes on where it stopped.", JA: "注文は、在庫の確保、カードへの請求、メールの送信を、それぞれ一度だけ行います。途中でサーバーを強制終了しても、起動し直せば止まったところから続きます。"},
