@@ -12,9 +12,6 @@ const defaults = {
 // Opening a database can hang, and no request may wait for that.
 const STORE_TIMEOUT = 3000;
 
-// How far a clock may be set back, in milliseconds, before the age of what is kept means nothing.
-const CLOCK_SLACK = 300_000;
-
 // Fields that are kept with a request. Others may be secrets, or good for one page only: resume() takes them anew.
 const KEPT_FIELDS = ['accept', 'accept-language', 'content-type'];
 
@@ -130,37 +127,40 @@ class Operation {
     if (this.#digest !== undefined && this.#digest !== request.digest) throw this.#mismatch(this);
     this.outcome = undefined;
     this.attempts = 0;
-    const report = this.#options.onstorage;
     const stop = deadline(signal, this.#options.totalTimeout);
     let entry;
     try {
       entry = await this.#claim(request);
-      const queued = () => {
-        this.#open = true; // the other tab may be sending under this one's key
-        this.#observe('queued');
-      };
-      return await alone(this.#slot, stop.signal, queued, () => this.#sendKept(entry, request, stop));
+      return await alone(this.#slot, stop.signal, () => this.#queued(), () => this.#sendKept(entry, request, stop));
     } catch (error) {
       if (error instanceof OperationError) throw error;
       const failure = this.#failure(error);
-      if (entry && this.outcome === 'not done') await this.#keeper.remove(entry.name, entry.key, report);
+      await this.#forget(entry);
       throw failure;
     } finally {
       stop.end();
     }
   }
 
-  // Ends before another tab begins, which keeps the entry again until it has an answer too.
+  #queued() {
+    this.#open = true; // the other tab may be sending it
+    this.#observe('queued');
+  }
+
+  // Ends before the next tab begins, which keeps the entry again.
   async #sendKept(entry, request, stop) {
-    const report = this.#options.onstorage;
-    await this.#keeper.claim(entry, report); // the tab that went first may have removed it with its answer
+    await this.#keeper.claim(entry, this.#options.onstorage); // the tab that went first may have removed it
     try {
       return await this.#send(request, stop);
     } catch (error) {
       throw this.#failure(error);
     } finally {
-      if (this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, report);
+      await this.#forget(entry);
     }
+  }
+
+  async #forget(entry) {
+    if (entry && this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, this.#options.onstorage);
   }
 
   // Keeps the request before its first byte is sent, or finds what was kept of it before.
@@ -180,7 +180,7 @@ class Operation {
     this.#started ??= now;
     this.#digest = digest;
     const age = now - this.#started;
-    if (age >= retention || age < -CLOCK_SLACK) { // begun in the future: the clock was set, and tells no age
+    if (age >= retention || age < -300_000) { // from the future: the clock was set back, and tells no age
       this.outcome = 'unknown';
       throw new UnknownError('the server may have forgotten its key, and do it twice; find out what became of it, then discard()', this);
     }
@@ -221,13 +221,10 @@ class Operation {
     const limit = deadline(stop.signal, attemptTimeout);
     try {
       const body = request.body.byteLength ? request.body : undefined;
-      const send = async () => {
-        const response = await fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal });
-        // An answer whose body breaks off is lost, as much as one that never came.
-        return [response, await response.clone().arrayBuffer()];
-      };
-      // A fetch of the page's own may not look at the signal.
-      return await Promise.race([send(), aborted(limit.signal)]);
+      const over = aborted(limit.signal); // a fetch of the page's own may not look at the signal
+      const response = await Promise.race([fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal }), over]);
+      // An answer whose body breaks off is lost, as much as one that never came.
+      return [response, await Promise.race([response.clone().arrayBuffer(), over])];
     } finally {
       limit.end();
     }
@@ -265,10 +262,8 @@ class Operation {
   async #online({ signal }) {
     while (globalThis.navigator?.onLine === false) {
       this.#observe('offline');
-      await new Promise((resolve, reject) => {
-        addEventListener('online', resolve, { once: true, signal });
-        aborted(signal).catch(reject);
-      });
+      const back = new Promise((resolve) => addEventListener('online', resolve, { once: true, signal }));
+      await Promise.race([back, aborted(signal)]);
     }
     signal.throwIfAborted();
   }
