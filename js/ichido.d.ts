@@ -30,7 +30,7 @@ export interface OperationOptions extends StoreOptions {
   attemptTimeout?: number;
   /** Milliseconds for all attempts, the waits between them and those for the network or another tab. Default: 120 000. */
   totalTimeout?: number;
-  /** Milliseconds for which the server surely remembers a key; later it is not sent any more. Default: 24 hours. */
+  /** Milliseconds for which the server surely remembers a key; later, or where the clock was set back, it is not sent any more. Default: 24 hours. */
   retention?: number;
   /**
    * How many bytes of body are kept at most. What is longer has its key kept only: the same request goes on when the user
