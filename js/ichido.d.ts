@@ -30,7 +30,7 @@ export interface OperationOptions extends StoreOptions {
   attemptTimeout?: number;
   /** Milliseconds for all attempts, the waits between them and those for the network or another tab. Default: 120 000. */
   totalTimeout?: number;
-  /** Milliseconds for which the server surely remembers a key; later it is not sent any more. Default: 24 hours. */
+  /** Milliseconds for which the server surely remembers a key; later, or where the clock was set back, it is not sent any more. Default: 24 hours. */
   retention?: number;
   /**
    * How many bytes of body are kept at most. What is longer has its key kept only: the same request goes on when the user
@@ -119,7 +119,10 @@ export class OperationError extends Error {
   readonly operation: string | undefined;
   readonly attempts: number;
 }
-/** The operation certainly did not take effect. */
+/**
+ * The operation certainly did not take effect. That nothing could be reached tells so in Node only, and with the redirect
+ * "manual" or "error" only: else it may be the result, to which a redirection led, that cannot be reached.
+ */
 export class NotDoneError extends OperationError {}
 /**
  * It is not known whether the operation took effect. It is to go on under its key, by fetch() with the same request or by

@@ -127,22 +127,40 @@ class Operation {
     if (this.#digest !== undefined && this.#digest !== request.digest) throw this.#mismatch(this);
     this.outcome = undefined;
     this.attempts = 0;
-    const report = this.#options.onstorage;
     const stop = deadline(signal, this.#options.totalTimeout);
     let entry;
     try {
       entry = await this.#claim(request);
-      return await alone(this.#slot, stop.signal, () => this.#observe('queued'), async () => {
-        // The tab that went first may have removed the entry with its answer, and this one has none yet.
-        await this.#keeper.claim(entry, report);
-        return this.#send(request, stop);
-      });
+      return await alone(this.#slot, stop.signal, () => this.#queued(), () => this.#sendKept(entry, request, stop));
     } catch (error) {
-      throw error instanceof OperationError ? error : this.#failure(error);
+      if (error instanceof OperationError) throw error;
+      const failure = this.#failure(error);
+      await this.#forget(entry);
+      throw failure;
     } finally {
       stop.end();
-      if (entry && this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, report);
     }
+  }
+
+  #queued() {
+    this.#open = true; // the other tab may be sending it
+    this.#observe('queued');
+  }
+
+  // Ends before the next tab begins, which keeps the entry again.
+  async #sendKept(entry, request, stop) {
+    await this.#keeper.claim(entry, this.#options.onstorage); // the tab that went first may have removed it
+    try {
+      return await this.#send(request, stop);
+    } catch (error) {
+      throw this.#failure(error);
+    } finally {
+      await this.#forget(entry);
+    }
+  }
+
+  async #forget(entry) {
+    if (entry && this.outcome !== 'unknown') await this.#keeper.remove(entry.name, entry.key, this.#options.onstorage);
   }
 
   // Keeps the request before its first byte is sent, or finds what was kept of it before.
@@ -161,7 +179,8 @@ class Operation {
     }
     this.#started ??= now;
     this.#digest = digest;
-    if (now - this.#started >= retention) {
+    const age = now - this.#started;
+    if (age >= retention || age < -300_000) { // from the future: the clock was set back, and tells no age
       this.outcome = 'unknown';
       throw new UnknownError('the server may have forgotten its key, and do it twice; find out what became of it, then discard()', this);
     }
@@ -182,7 +201,8 @@ class Operation {
         [verdict, final] = this.#judge(response, problemOf(response, body));
       } catch (e) {
         error = e;
-        verdict = !stop.signal.aborted && unsent(e) ? 'try again' : 'uncertain';
+        // After a redirection, it would be the result that cannot be reached.
+        verdict = !stop.signal.aborted && ['manual', 'error'].includes(request.init.redirect) && unsent(e) ? 'try again' : 'uncertain';
       }
       const wait = final || stop.signal.aborted || !AGAIN.includes(verdict) ? -1 : this.#wait(response, stop);
       if (OPEN.includes(verdict)) this.#open = true;
@@ -201,9 +221,10 @@ class Operation {
     const limit = deadline(stop.signal, attemptTimeout);
     try {
       const body = request.body.byteLength ? request.body : undefined;
-      const response = await fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal });
+      const over = aborted(limit.signal); // a fetch of the page's own may not look at the signal
+      const response = await Promise.race([fetch(request.url, { ...request.init, method: request.method, headers, body, signal: limit.signal }), over]);
       // An answer whose body breaks off is lost, as much as one that never came.
-      return [response, await response.clone().arrayBuffer()];
+      return [response, await Promise.race([response.clone().arrayBuffer(), over])];
     } finally {
       limit.end();
     }
@@ -241,10 +262,8 @@ class Operation {
   async #online({ signal }) {
     while (globalThis.navigator?.onLine === false) {
       this.#observe('offline');
-      await new Promise((resolve, reject) => {
-        addEventListener('online', resolve, { once: true, signal });
-        aborted(signal).catch(reject);
-      });
+      const back = new Promise((resolve) => addEventListener('online', resolve, { once: true, signal }));
+      await Promise.race([back, aborted(signal)]);
     }
     signal.throwIfAborted();
   }
@@ -567,12 +586,10 @@ const aborted = (signal) => new Promise((_, reject) => {
 });
 
 async function sleep(time, signal) {
-  let timer;
-  try {
-    await Promise.race([new Promise((resolve) => (timer = setTimeout(resolve, time))), aborted(signal)]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const limit = deadline(signal, time);
+  await aborted(limit.signal).catch(() => {});
+  limit.end();
+  signal.throwIfAborted();
 }
 
 // Calls a hook of the page. Its errors are not the operation's.

@@ -47,9 +47,11 @@ func (f refuser) readBody(w http.ResponseWriter, r *http.Request, members []memb
 		f.refuse(w, r, mediaTypeUnsupported, problem.Text{})
 		return nil, false
 	}
-	body, err := io.ReadAll(r.Body) // bounded by the Manager, which has read it before
+	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		read, err = parseBody(body, members)
+	} else { // not where the Manager has read it before
+		err = &badBody{notJSON, text("The body is too large, or broke off.", "本文が大きすぎるか、途中で切れています。")}
 	}
 	if bad := new(badBody); errors.As(err, &bad) {
 		f.refuse(w, r, bad.kind, bad.detail)

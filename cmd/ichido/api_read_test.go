@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -63,6 +64,30 @@ func TestListCanBeOfOneName(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The page is read more often than anything else, so that it has to go by indexes however many reservations there are.
+func TestPageIsReadByIndexes(t *testing.T) {
+	db := open(t, t.TempDir()+"/office.db").office.(sqliteOffice).db
+	all, allArgs := listQuery("?", "", 9, 9)
+	one, oneArgs := listQuery("?", "taro", 9, 9)
+	for _, c := range []struct {
+		query string
+		args  []any
+		want  string
+	}{
+		{sqliteItems, nil, "SEARCH reservations USING COVERING INDEX reservations_by_item (item_code=?)"},
+		{all, allArgs, "SEARCH reservations USING INTEGER PRIMARY KEY (rowid<?)"},
+		{one, oneArgs, "SEARCH reservations USING INDEX reservations_by_name (reserved_by=? AND id<?)"},
+	} {
+		plan, err := sqliteRows(t.Context(), db, func(row *sql.Rows) (step string, err error) {
+			var ignored int
+			return step, row.Scan(&ignored, &ignored, &ignored, &step)
+		}, "EXPLAIN QUERY PLAN "+c.query, c.args...)
+		if err != nil || !slices.Contains(plan, c.want) || slices.ContainsFunc(plan, func(step string) bool { return strings.Contains(step, "TEMP B-TREE") }) {
+			t.Errorf("%s: %q (%v), want %q", c.query, plan, err, c.want)
+		}
+	}
 }
 
 func TestItemsTellWhatIsReserved(t *testing.T) {

@@ -35,8 +35,8 @@ func (o postgresOffice) get(ctx context.Context, id int64) (e entry, err error) 
 }
 
 func (o postgresOffice) list(ctx context.Context, by string, before int64, limit int) ([]entry, error) {
-	rows, err := o.pool.Query(ctx, `SELECT id, item_code, quantity, reserved_by, created_at FROM reservations
-		WHERE id < $1 AND ($2::text = '' OR reserved_by = $2::text) ORDER BY id DESC LIMIT $3`, before, by, limit)
+	query, args := listQuery("$", by, before, limit)
+	rows, err := o.pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, postgresError("listing reservations", err)
 	}

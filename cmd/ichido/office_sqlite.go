@@ -36,8 +36,8 @@ func (o sqliteOffice) get(ctx context.Context, id int64) (e entry, err error) {
 }
 
 func (o sqliteOffice) list(ctx context.Context, by string, before int64, limit int) (entries []entry, err error) {
-	rows, err := o.db.QueryContext(ctx, `SELECT id, item_code, quantity, reserved_by, created_at FROM reservations
-		WHERE id < ?1 AND (?2 = '' OR reserved_by = ?2) ORDER BY id DESC LIMIT ?3`, before, by, limit)
+	query, args := listQuery("?", by, before, limit)
+	rows, err := o.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, sqliteError("listing reservations", err)
 	}

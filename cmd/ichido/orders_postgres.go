@@ -8,9 +8,8 @@ import (
 )
 
 func (o postgresOffice) items(ctx context.Context) ([]item, error) {
-	rows, err := o.pool.Query(ctx, `SELECT code, name_en, name_ja, price, stock, coalesce(reserved, 0)::int8 FROM items
-		LEFT JOIN (SELECT item_code, sum(quantity) AS reserved FROM reservations GROUP BY item_code) r ON item_code = code
-		ORDER BY code`)
+	rows, err := o.pool.Query(ctx, `SELECT code, name_en, name_ja, price, stock,
+		coalesce((SELECT sum(quantity) FROM reservations WHERE item_code = code), 0)::int8 FROM items ORDER BY code`)
 	if err != nil {
 		return nil, postgresError("listing items", err)
 	}

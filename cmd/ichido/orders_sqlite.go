@@ -12,11 +12,12 @@ import (
 func (o sqliteOffice) items(ctx context.Context) ([]item, error) {
 	items, err := sqliteRows(ctx, o.db, func(row *sql.Rows) (i item, err error) {
 		return i, row.Scan(&i.Code, &i.NameEN, &i.NameJA, &i.Price, &i.Stock, &i.Reserved)
-	}, `SELECT code, name_en, name_ja, price, stock, coalesce(reserved, 0) FROM items
-		LEFT JOIN (SELECT item_code, sum(quantity) AS reserved FROM reservations GROUP BY item_code) r ON item_code = code
-		ORDER BY code`)
+	}, sqliteItems)
 	return items, sqliteError("listing items", err)
 }
+
+const sqliteItems = `SELECT code, name_en, name_ja, price, stock,
+	coalesce((SELECT sum(quantity) FROM reservations WHERE item_code = code), 0) FROM items ORDER BY code`
 
 // sqliteRows reads the rows of a query.
 func sqliteRows[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {

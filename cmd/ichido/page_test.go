@@ -321,6 +321,7 @@ func TestUnprotectedBooksEachTime(t *testing.T) {
 	}
 	wantProblem(t, send(strings.ReplaceAll(projector, "1", "0")), 400, "member-invalid")
 	wantProblem(t, s.do("POST", demoPath, projector, "Content-Type: text/plain"), 415, "media-type-unsupported")
+	wantProblem(t, send(`{"item_code":"`+strings.Repeat("x", maxForm)+`"}`), 400, "not-json")
 	u := new(unprotected)
 	for range demoKept + 10 {
 		u.insert(&fields{})

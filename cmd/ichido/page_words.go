@@ -71,7 +71,7 @@ var officeWords = map[string]problem.Text{
 	"NetGo":      {EN: "Book once, both ways", JA: "両方で 1 回予約する"},
 	"Without":    {EN: "Without a key", JA: "キーなし"},
 	"With":       {EN: "With a key", JA: "キーあり"},
-	"ForOne":     {EN: "bookings for one click", JA: "件の予約(クリック 1 回)"},
+	"ForOne":     {EN: "booked by one click", JA: "件の予約(クリック 1 回)"},
 
 	"OrderTitle": {EN: "Order supplies", JA: "備品を注文する"},
 	"OrderLead":  {EN: "An order takes stock, charges a card and sends a mail, each once. Kill the server while it goes on, start it again, and the order goes on where it stopped.", JA: "注文は、在庫の確保、カードへの請求、メールの送信を、それぞれ一度だけ行います。途中でサーバーを強制終了しても、起動し直せば止まったところから続きます。"},
@@ -132,11 +132,12 @@ var officeScriptWords = map[string]problem.Text{
 	"tNumbers":     {EN: "In the ledger: {ids}", JA: "台帳: {ids}"},
 	"running":      {EN: "Both are at it …", JA: "実行中です…"},
 	"failed":       {EN: "The experiment failed: the server does not answer.", JA: "サーバーが応答しないため、試せませんでした。"},
-	"saysRequest":  {EN: "{without} without a key, {with} with one. Nothing had arrived, so trying again was right. But a client cannot tell this from a lost answer: only a key makes it safe in both cases.", JA: "キーなし {without} 件、キーあり {with} 件。何も届いていないので、再送は正解でした。ただし応答が失われた場合と区別できません。どちらでも安全なのは、キーがあるときだけです。"},
-	"saysAnswer":   {EN: "{without} without a key, {with} with one. The booking was made, only its answer was lost. Without a key the second try was a second booking; with one the server knew it and gave the first answer again.", JA: "キーなし {without} 件、キーあり {with} 件。予約は済み、応答だけが失われました。キーなしの再送は 2 件目の予約になり、キーがあればサーバーが最初の結果を返します。"},
-	"saysDelay":    {EN: "{without} without a key, {with} with one. The client tried again too early, and the first request still arrived. Without a key both were booked; with one the late request found the work done.", JA: "キーなし {without} 件、キーあり {with} 件。再送の後に、最初のリクエストも届きました。キーなしでは両方が予約になり、キーがあれば遅れた方は処理済みと分かります。"},
-	"saysTwice":    {EN: "{without} without a key, {with} with one. The client sent it once; something on the way delivered it twice. Without a key both were booked; with one the second was recognised.", JA: "キーなし {without} 件、キーあり {with} 件。一度送ったものが、途中で二重に届きました。キーなしでは両方が予約になり、キーがあれば 2 つ目は同じものと分かります。"},
-	"saysKill":     {EN: "{without} without a key, {with} with one. The connection was cut, but the server went on. Without a key the second try was a second booking; with one it got the first answer.", JA: "キーなし {without} 件、キーあり {with} 件。接続が切れても、サーバーは処理を続けました。キーなしの再送は 2 件目の予約になり、キーがあれば最初の結果を受け取ります。"},
+	"counts":       {EN: "{without} without a key, {with} with one. ", JA: "キーなし {without} 件、キーあり {with} 件。"},
+	"saysRequest":  {EN: "Nothing had arrived, so trying again was right. But a client cannot tell this from a lost answer: only a key makes it safe in both cases.", JA: "何も届いていないので、再送は正解でした。ただし応答が失われた場合と区別できません。どちらでも安全なのは、キーがあるときだけです。"},
+	"saysAnswer":   {EN: "The booking was made, only its answer was lost. Without a key the second try was a second booking; with one the server knew it and gave the first answer again.", JA: "予約は済み、応答だけが失われました。キーなしの再送は 2 件目の予約になり、キーがあればサーバーが最初の結果を返します。"},
+	"saysDelay":    {EN: "The client tried again too early, and the first request still arrived. Without a key both were booked; with one the late request found the work done.", JA: "再送の後に、最初のリクエストも届きました。キーなしでは両方が予約になり、キーがあれば遅れた方は処理済みと分かります。"},
+	"saysTwice":    {EN: "The client sent it once; something on the way delivered it twice. Without a key both were booked; with one the second was recognised.", JA: "一度送ったものが、途中で二重に届きました。キーなしでは両方が予約になり、キーがあれば 2 つ目は同じものと分かります。"},
+	"saysKill":     {EN: "The connection was cut, but the server went on. Without a key the second try was a second booking; with one it got the first answer.", JA: "接続が切れても、サーバーは処理を続けました。キーなしの再送は 2 件目の予約になり、キーがあれば最初の結果を受け取ります。"},
 }
 
 // operationsJA are the summaries of the API's operations, which the document has in English.

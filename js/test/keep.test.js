@@ -243,6 +243,18 @@ test('what is older than the retention is not sent again', async (t) => {
   assert.notEqual(sendings[1].key, sendings[0].key);
 });
 
+test('what was begun in the future may be older than the retention', async (t) => {
+  const { url, sendings } = await serve(t, cut, created);
+  const store = memoryStore();
+  await assert.rejects(createOperation({ ...quick, name: 'order', store, attempts: 1 }).fetch(url, post()), UnknownError);
+  const now = Date.now();
+  t.mock.method(Date, 'now', () => now - hour);
+  await assert.rejects(createOperation({ ...quick, name: 'order', store }).fetch(url, post()), UnknownError);
+  assert.equal(sendings.length, 1);
+  t.mock.method(Date, 'now', () => now - 60_000); // as clocks are set all the time
+  assert.equal((await createOperation({ ...quick, name: 'order', store }).fetch(url, post())).status, 201);
+});
+
 test('it is not waited beyond the retention', async (t) => {
   const { url, sendings } = await serve(t, answer(503, { 'Retry-After': '2' }));
   await createOperation({ ...quick, maxDelay: 5000, retention: 1000 }).fetch(url, post());
@@ -379,6 +391,42 @@ test('Web Locks: the second page waits, then gets the answer under the same key,
   assert.deepEqual(await store.list(), []);
 });
 
+test('Web Locks: what the first page removes is not what the second one keeps', async (t) => {
+  navigatorIs(t, { locks: fakeLocks() });
+  const store = memoryStore();
+  // The first page's removal takes longer than the second one's sending, which has to wait for it.
+  const lazy = { ...store, remove: async (...args) => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    return store.remove(...args);
+  } };
+  const states = [];
+  const op = createOperation({ ...quick, attempts: 1, name: 'order', store: otherPage(store), observe: ({ state }) => states.push(state) });
+  let second;
+  const { url } = await serve(t, async (res) => {
+    second = op.fetch(url, post());
+    second.catch(() => {});
+    while (!states.includes('queued')) await new Promise((resolve) => setImmediate(resolve));
+    created(res);
+  }, cut);
+  await createOperation({ ...quick, name: 'order', store: lazy }).fetch(url, post());
+  await assert.rejects(second, UnknownError);
+  assert.deepEqual((await store.list()).map(({ key }) => key), [op.key]);
+});
+
+test('Web Locks: given up while another page sends it, its outcome is unknown', async (t) => {
+  navigatorIs(t, { locks: fakeLocks() });
+  const store = memoryStore();
+  // The other page has the lock already, and has not kept anything yet.
+  let release;
+  navigator.locks.request('ichido:order', { ifAvailable: true }, () => new Promise((resolve) => (release = resolve)));
+  const controller = new AbortController();
+  const observe = ({ state }) => state === 'queued' && controller.abort();
+  const op = createOperation({ ...quick, name: 'order', store, observe });
+  await assert.rejects(op.fetch('http://unused.invalid/', post(undefined, { signal: controller.signal })), UnknownError);
+  release();
+  assert.deepEqual((await store.list()).map(({ key }) => key), [op.key]);
+});
+
 test('Web Locks that are refused are done without', async (t) => {
   navigatorIs(t, { locks: { request: async () => { throw new DOMException('', 'SecurityError'); } } });
   const { url, sendings } = await serve(t, created);
@@ -438,8 +486,9 @@ function listeners(t) {
 function fakeLocks() {
   const tails = new Map();
   return {
-    async request(name, { ifAvailable }, work) {
+    async request(name, { ifAvailable, signal }, work) {
       if (ifAvailable && tails.has(name)) return work(null);
+      signal?.throwIfAborted();
       const result = (tails.get(name) ?? Promise.resolve()).then(() => work({ name }));
       const tail = result.catch(() => {}).finally(() => tails.get(name) === tail && tails.delete(name));
       tails.set(name, tail);

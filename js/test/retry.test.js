@@ -167,15 +167,59 @@ test('without an answer the outcome is unknown, and the error has the key', asyn
   });
 });
 
-test('where nothing listens, nothing was done', async () => {
+/** An address where nothing listens. */
+async function nowhere() {
   const socket = createServer().listen(0, '127.0.0.1');
   await once(socket, 'listening');
   const { port } = socket.address();
   socket.close();
   await once(socket, 'close');
+  return `http://127.0.0.1:${port}/`;
+}
+
+test('where nothing listens, nothing was done', async () => {
   const op = createOperation({ ...quick, attempts: 2 });
-  await assert.rejects(op.fetch(`http://127.0.0.1:${port}/`, post()), NotDoneError);
+  await assert.rejects(op.fetch(await nowhere(), post(undefined, { redirect: 'manual' })), NotDoneError);
   assert.equal(op.attempts, 2);
+});
+
+test('where nothing listens at the end of a redirection, it may have been done', async (t) => {
+  const { url, sendings } = await serve(t, answer(303, { Location: await nowhere() }));
+  const op = createOperation({ ...quick, attempts: 2 });
+  await assert.rejects(op.fetch(url, post()), (error) => error instanceof UnknownError && error.cause.cause.code === 'ECONNREFUSED');
+  assert.equal(op.outcome, 'unknown');
+  assert.equal(sendings.length, 2);
+});
+
+test('a fetch that does not look at its signal is given up all the same', async () => {
+  let n = 0;
+  const fetch = () => (++n === 1 ? new Promise(() => {}) : Promise.resolve(new Response('', { status: 201 })));
+  const op = createOperation({ ...quick, attemptTimeout: 50, fetch });
+  assert.equal((await op.fetch('http://unused.invalid/', post())).status, 201);
+  assert.equal(op.attempts, 2);
+});
+
+test('many attempts leave no listeners behind', async (t) => {
+  const listening = new Map();
+  const count = (signal, n) => listening.set(signal, (listening.get(signal) ?? 0) + n);
+  const { addEventListener: add, removeEventListener: remove } = EventTarget.prototype;
+  let most = 0;
+  t.mock.method(EventTarget.prototype, 'addEventListener', function (...args) {
+    count(this, 1);
+    most = Math.max(most, listening.get(this));
+    return add.apply(this, args);
+  });
+  t.mock.method(EventTarget.prototype, 'removeEventListener', function (...args) {
+    count(this, -1);
+    return remove.apply(this, args);
+  });
+  const controller = new AbortController();
+  const fetch = async () => { throw new TypeError('lost'); };
+  const op = createOperation({ attempts: 50, baseDelay: 0, fetch });
+  await assert.rejects(op.fetch('http://unused.invalid/', post(undefined, { signal: controller.signal })), UnknownError);
+  assert.equal(op.attempts, 50);
+  assert.equal(listening.get(controller.signal), 0);
+  assert.ok(most < 10, `${most} listeners of one signal`);
 });
 
 test('an attempt that takes too long is given up, and sent again', async (t) => {

@@ -48,16 +48,17 @@ function fields() {
 
 const post = (body) => ({ method: 'POST', headers: fields(), body });
 
-async function read(path, signal) {
-  const response = await fetch(path, { headers: fields(), cache: 'no-store', signal });
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return response.json();
+async function get(path, alsoStatus) {
+  const response = await fetch(path, { headers: fields(), cache: 'no-store' });
+  if (!response.ok && response.status !== alsoStatus) throw new Error(`${path}: ${response.status}`);
+  return response;
 }
+
+const read = async (path) => (await get(path)).json();
 
 // Reads the page again.
 async function load(query) {
-  const response = await fetch(`/?${query}`, { headers: fields(), cache: 'no-store' });
-  if (!response.ok && response.status !== 401) throw new Error(`/: ${response.status}`);
+  const response = await get(`/?${query}`, 401);
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
   localTimes(page);
   return page;
@@ -311,7 +312,7 @@ async function experiment(network) {
       side('without', network, '/demo/unprotected', withoutKey),
       side('with', network, '/reservations', withKey),
     ]);
-    tell(out, without === with_ ? 'wait' : 'good', say(`says${network}`, { without, with: with_ }));
+    tell(out, without === with_ ? 'wait' : 'good', say('counts', { without, with: with_ }) + say(`says${network}`));
   } catch (error) {
     tell(out, 'bad', say('failed'));
     console.warn(error);
