@@ -68,7 +68,7 @@
 //	Budget.Reserve    10                      retries that can be saved up, and are there at the start
 //	Budget.Unlimited  false                   no budget
 //	MaxBufferedBody   1 MiB                   request bodies without GetBody that are kept
-//	Observe           none                    is told every attempt
+//	Observe           none                    is told every attempt; module otelichido has one for OpenTelemetry
 //
 // With these, load on a host that is down is at most 1.1 of normal from five requests a second on. Negative time-outs
 // are none. Leave http.Client.Timeout zero: it bounds all attempts together, and the error that http.Client makes of it has the
