@@ -544,12 +544,13 @@ const readsAnothers = "gets the answer of the first: who guesses a key reads wha
 func otherPrincipal(ctx context.Context, t *trial) {
 	t.curl = t.script().users(t.body(), 1)
 	key := newKey()
-	begin, err := t.second().mark(ctx)
+	theirs := t.watch(ctx)
 	first := t.post(ctx, t.body(), key)
-	second := t.graded(ctx, t.message(t.body(), key).as(t.runner, 1))
 	if !t.served(first) {
 		return
 	}
+	theirs.look(ctx)
+	second := t.graded(ctx, t.message(t.body(), key).as(t.runner, 1))
 	if second.unserved() && !second.marked {
 		t.blind(fmt.Errorf("the second principal is answered %d%s", second.status, second.detail()))
 		return
@@ -559,7 +560,7 @@ func otherPrincipal(ctx context.Context, t *trial) {
 	switch reply := second.reply(&first); {
 	case !first.executed():
 	case reply == replay && !second.marked: // or one that looks the same, of an API whose ids begin anew with each user
-		t.countOfBoth(ctx, want, begin, err)
+		t.countOfBoth(ctx, want, theirs)
 		if t.unseen == nil && t.created != want {
 			t.fault("the second principal", []string{readsAnothers})
 		}
@@ -572,25 +573,43 @@ func otherPrincipal(ctx context.Context, t *trial) {
 			want = 1
 		}
 	}
-	t.countOfBoth(ctx, want, begin, err)
+	t.countOfBoth(ctx, want, theirs)
 }
 
-// second returns a runner whose first principal is the second one.
-func (t *trial) second() *runner {
+// A watch is what the second principal sees of what the first one makes.
+type watch struct {
+	*runner // whose first principal is the second one
+	item    string
+	begin   mark
+	shared  bool  // the two see the same: what the first one made is there
+	err     error // why that is not known
+}
+
+func (t *trial) watch(ctx context.Context) *watch {
 	second := *t.runner
 	second.api.Principals = slices.Clone(t.api.Principals)
 	slices.Reverse(second.api.Principals)
-	return &second
+	w := &watch{runner: &second, item: t.item}
+	w.begin, w.err = second.mark(ctx)
+	return w
 }
 
-// countOfBoth counts what both principals made, who may see each other's or only their own. Begin is the second one's mark
-// before that, or err why there is none.
-func (t *trial) countOfBoth(ctx context.Context, want int, begin mark, err error) {
+// look finds out what is shared, when the first principal has made something and the second one has not.
+func (w *watch) look(ctx context.Context) {
+	if w.err != nil || w.api.Effects.Get == "" {
+		return
+	}
+	n, err := w.effects(ctx, w.item, w.begin)
+	w.shared, w.err = n > 0, err
+}
+
+// countOfBoth counts what both principals made, who may see each other's or only their own.
+func (t *trial) countOfBoth(ctx context.Context, want int, theirs *watch) {
 	made, ok := t.made(ctx)
-	if ok && made < want && t.api.Effects.Get != "" && len(t.faults) == 0 {
-		more := 0
+	if ok && made < want && t.api.Effects.Get != "" && len(t.faults) == 0 && !theirs.shared {
+		more, err := 0, theirs.err
 		if err == nil {
-			more, err = t.second().effects(ctx, t.item, begin)
+			more, err = theirs.effects(ctx, t.item, theirs.begin)
 		}
 		if err != nil {
 			t.blind(err)
