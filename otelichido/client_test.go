@@ -64,7 +64,7 @@ func TestClientObserver(t *testing.T) {
 		status, _ := set.Value("http.response.status_code")
 		verdict, _ := set.Value("ichido.verdict")
 		stopped, _ := set.Value("ichido.stopped")
-		got[fmt.Sprint(name, " ", status.Emit(), " ", verdict.Emit(), " ", stopped.Emit())] += n
+		got[fmt.Sprint(name, " ", status.String(), " ", verdict.String(), " ", stopped.String())] += n
 		text += fmt.Sprint(set.ToSlice())
 	}
 	for _, m := range all.ScopeMetrics[0].Metrics {
