@@ -74,13 +74,23 @@ func (h *handlers) wrap(store ichido.Store, insert insertFunc, txStep stepFunc) 
 
 // An api is handlers behind a net/http server on the loopback interface.
 type api struct {
-	address string
-	close   func()
+	address  string
+	handlers *handlers
+	close    func()
 }
 
-func serve(h *handlers) (*api, error) {
+// serve opens a database and serves its handlers: see database.open.
+func serve(ctx context.Context, db database, connections int, count *counter) (*api, error) {
+	h, err := db.open(ctx, connections, count)
+	if err != nil {
+		return nil, err
+	}
 	address, end, err := listen(h.mux())
-	return &api{address, func() { end(); h.close() }}, err
+	if err != nil {
+		h.close()
+		return nil, err
+	}
+	return &api{address, h, func() { end(); h.close() }}, nil
 }
 
 func (h *handlers) mux() http.Handler {

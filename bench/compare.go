@@ -67,11 +67,7 @@ func compare(ctx context.Context, o *options, db database, between contest) (*Co
 	if c.Requests, err = countRequests(ctx, o, db, between.variants); err != nil {
 		return nil, err
 	}
-	h, err := db.open(ctx, poolSize, nil)
-	if err != nil {
-		return nil, err
-	}
-	a, err := serve(h)
+	a, err := serve(ctx, db, poolSize, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +131,7 @@ func uncounted(counted int) int { return counted / 5 }
 // countRequests counts what single requests cost.
 func countRequests(ctx context.Context, o *options, db database, choose func(*api) ([]series, error)) ([]Request, error) {
 	c := new(counter)
-	h, err := db.open(ctx, 1, c)
-	if err != nil {
-		return nil, err
-	}
-	a, err := serve(h)
+	a, err := serve(ctx, db, 1, c)
 	if err != nil {
 		return nil, err
 	}

@@ -33,11 +33,7 @@ func measureDrivers(ctx context.Context, o *options) (*Drivers, error) {
 		if err := fillRows(ctx, pool); err != nil {
 			return nil, fmt.Errorf("%s: %w", driver.title, err)
 		}
-		h, err := db.open(ctx, poolSize, nil)
-		if err != nil {
-			return nil, err
-		}
-		a, err := serve(h)
+		a, err := serve(ctx, db, poolSize, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -46,11 +46,7 @@ func measureKeys(ctx context.Context, o *options) (*Keys, error) {
 			return nil, err
 		}
 		k.Requests = append(k.Requests, counts...)
-		h, err := db.open(ctx, poolSize, nil)
-		if err != nil {
-			return nil, err
-		}
-		a, err := serve(h)
+		a, err := serve(ctx, db, poolSize, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -85,11 +81,7 @@ func (p *postgres) storeMany(ctx context.Context, n int) error {
 
 // storeOne stores a key as a request does.
 func (p *postgres) storeOne(ctx context.Context) error {
-	h, err := p.open(ctx, 1, nil)
-	if err != nil {
-		return err
-	}
-	a, err := serve(h)
+	a, err := serve(ctx, p, 1, nil)
 	if err != nil {
 		return err
 	}

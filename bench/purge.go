@@ -36,16 +36,12 @@ func measurePurge(ctx context.Context, o *options) (*Purge, error) {
 	if out.Expired, err = db.expired(ctx); err != nil {
 		return nil, err
 	}
-	h, err := db.open(ctx, poolSize, nil)
-	if err != nil {
-		return nil, err
-	}
-	a, err := serve(h)
+	a, err := serve(ctx, db, poolSize, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	p := &purging{Purger: h.purger, left: out.Expired, rounds: o.rounds * len(o.clients)}
+	p := &purging{Purger: a.handlers.purger, left: out.Expired, rounds: o.rounds * len(o.clients)}
 	quiet, busy := a.series("quiet", "/ichido", false, newKey), a.series("purging", "/ichido", false, newKey)
 	busy.before, busy.meanwhile = p.next, p.run
 	for _, clients := range o.clients {
